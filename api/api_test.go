@@ -49,9 +49,9 @@ type service struct {
 func start(t *testing.T, change func(*api.Options)) *service {
 	t.Helper()
 	s := &service{t: t, log: new(transcript.Transcript)}
-	store, broker := memory.NewStore(memory.Options{}), memory.NewBroker(memory.BrokerOptions{})
+	store, broker := memory.NewStore(), memory.NewBroker()
 	presence := memory.NewPresence()
-	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+	bans := ratelimit.NewBans(store)
 	messages := limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, limit.Options{Name: "messages"})
 	for i := range s.both {
 		r := router.New(router.Options{
@@ -62,7 +62,7 @@ func start(t *testing.T, change func(*api.Options)) *service {
 			Addressing: router.AddressingOptions{Enabled: true},
 		})
 		r.Use(bans.Middleware, ratelimit.New(messages, ratelimit.PerUser))
-		r.History("orders:*", router.HistoryOptions{})
+		r.History("orders:*")
 		router.Declare[paid](r, "order.paid", router.EventOptions{Doc: "An order was paid."})
 		router.DeclareQuestion[paid, string](r, "order.confirm")
 		router.RPC(r, "orders.join", func(c *router.Context, topic string) (bool, error) {
@@ -81,7 +81,7 @@ func start(t *testing.T, change func(*api.Options)) *service {
 			})},
 		}),
 		Bans: bans, Limits: []api.Limit{{Limiter: messages, Key: ratelimit.PerUser}},
-		Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{}),
+		Idempotency: memory.NewIdempotency(),
 		Logger:      slog.New(slog.NewTextHandler(s.log, nil)),
 	}
 	if change != nil {
@@ -436,11 +436,11 @@ func TestUndeclared(t *testing.T) {
 
 // Options that make no sense are refused at construction.
 func TestOptions(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: time.Hour}, limit.Options{Name: "l"})
+	l := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 1, Window: time.Hour}, limit.Options{Name: "l"})
 	grants := func(secret string, g api.Grant) func() {
 		return func() { api.Secrets(map[string]api.Grant{secret: g}) }
 	}
-	handler := func(o api.Options) func() { return func() { api.Handler(router.New(router.Options{}), o) } }
+	handler := func(o api.Options) func() { return func() { api.Handler(router.New(), o) } }
 	anyone := func(*http.Request) (api.Grant, error) { return api.Grant{Name: "x"}, nil }
 	for want, f := range map[string]func(){
 		"at least 16":              grants("short", api.Grant{Name: "x"}),

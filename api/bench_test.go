@@ -13,7 +13,7 @@ import (
 
 // BenchmarkBatch is the cost of a message in a batch of 50, without the network.
 func BenchmarkBatch(b *testing.B) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.Declare[paid](r, "order.paid")
 	h := api.Handler(r, api.Options{
 		Authorize: api.Secrets(map[string]api.Grant{everything: {Name: "ops"}}), Logger: slog.New(slog.DiscardHandler),

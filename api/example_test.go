@@ -12,7 +12,7 @@ import (
 )
 
 func ExampleHandler() {
-	r := router.New(router.Options{})
+	r := router.New()
 	type Paid struct {
 		ID int `json:"id" validate:"min=1"`
 	}

@@ -15,11 +15,11 @@ type object = map[string]any
 
 // describe makes the OpenAPI document of the calls and of the events that the router declares.
 func (h *handler) describe() ([]byte, error) {
-	events, err := contract.Of(h.r, contract.Options{})
+	events, err := contract.Of(h.r)
 	if err != nil {
 		return nil, err
 	}
-	calls, err := contract.Of(h.types, contract.Options{})
+	calls, err := contract.Of(h.types)
 	if err != nil {
 		return nil, err
 	}

@@ -29,7 +29,7 @@ func TestProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("run by TestServersAreKilledDuringCalls")
 	}
-	backend, err := redis.Open(t.Context(), url, redis.Options{})
+	backend, err := redis.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/wskit/wskit/internal/given"
 )
 
 // Client is a connection to a server that is opened again when it ends. [Dial] makes it. Its methods, and the
@@ -49,7 +51,8 @@ type Client struct {
 // error says why the last attempt has failed. ctx bounds Dial only.
 //
 // The error of an option that makes no sense says what to change.
-func Dial(ctx context.Context, url string, o Options) (*Client, error) {
+func Dial(ctx context.Context, url string, options ...Options) (*Client, error) {
+	o := given.Must("client", "Dial", options)
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err

@@ -109,7 +109,7 @@ func echo(r *router.Router) *router.Router {
 
 func TestRequestsAndEvents(t *testing.T) {
 	t.Parallel()
-	r := echo(router.New(router.Options{}))
+	r := echo(router.New())
 	router.On(r, "say", func(c *router.Context, m text) error { return c.Send("said", m) })
 	s := serve(t, "127.0.0.1:0", r)
 	said := make(chan string, 1)

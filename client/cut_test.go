@@ -43,9 +43,9 @@ func newCounting() *counting {
 	s := &counting{counts: make(map[string]int)}
 	s.Router = router.New(router.Options{
 		Authenticate: func(r *http.Request) (ingress.Identity, error) { return ingress.Identity{User: ingress.Token(r)}, nil },
-		Backend:      adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{}), Broker: memory.NewBroker(memory.BrokerOptions{})},
+		Backend:      adapters.Backend{Idempotency: memory.NewIdempotency(), Broker: memory.NewBroker()},
 	})
-	s.History("room:*", router.HistoryOptions{})
+	s.History("room:*")
 	router.RPC(s.Router, "do", func(_ *router.Context, m text) (text, error) {
 		s.handled(m.Text)
 		return m, nil

@@ -1,6 +1,6 @@
 // Package client is a client of wskit servers, for programs that talk to a server, bots and tests.
 //
-//	c, err := client.Dial(ctx, "wss://chat.example.com/ws", client.Options{})
+//	c, err := client.Dial(ctx, "wss://chat.example.com/ws")
 //	…
 //	client.On(c, "chat.message", func(_ context.Context, m Message, _ client.Meta) { fmt.Println(m.Text) })
 //	joined, err := client.Request[Joined](ctx, c, "room.join", Join{Room: "lobby"})

@@ -17,9 +17,9 @@ import (
 
 // A client follows what is left of its limits, and waits before it is refused.
 func ExampleFollowLimits() {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(ratelimit.New(
-		limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 3, Refill: 1, Per: 100 * time.Millisecond}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "messages"}))
+		limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 3, Refill: 1, Per: 100 * time.Millisecond}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "messages"}))
 	router.RPC(r, "say", func(_ *router.Context, text string) (string, error) { return text, nil })
 	s := httptest.NewServer(r)
 	defer s.Close()
@@ -27,7 +27,7 @@ func ExampleFollowLimits() {
 	defer cancel()
 	defer func() { _ = r.Shutdown(ctx) }()
 
-	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"))
 	if err != nil {
 		log.Fatal(err)
 	}

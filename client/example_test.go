@@ -35,9 +35,9 @@ type (
 func exampleServer() (url string, stop func()) {
 	r := router.New(router.Options{
 		Authenticate: func(r *http.Request) (ingress.Identity, error) { return ingress.Identity{User: ingress.Token(r)}, nil },
-		Backend:      adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend:      adapters.Backend{Broker: memory.NewBroker(), Idempotency: memory.NewIdempotency()},
 	})
-	r.History("room:*", router.HistoryOptions{})
+	r.History("room:*")
 	leave := router.DeclareQuestion[string, bool](r, "really.leave")
 	router.RPC(r, "room.join", func(c *router.Context, q Join) (Joined, error) {
 		err := c.Subscribe("room:" + q.Room)
@@ -207,7 +207,7 @@ func ExampleCloseError() {
 	defer s.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"))
 	if err == nil {
 		var end client.State
 		if end, err = c.Wait(ctx, func(s client.State) bool { return s.Phase == client.Closed }); err == nil {

@@ -129,8 +129,8 @@ func TestKeepWhenOpeningFails(t *testing.T) {
 
 // A program has everything that a topic keeps, and what comes then, whatever happens to its connection.
 func ExampleKeep() {
-	r := router.New(router.Options{})
-	r.History("board", router.HistoryOptions{})
+	r := router.New()
+	r.History("board")
 	router.RPC(r, "board.open", func(c *router.Context, all bool) (struct{}, error) {
 		if !all {
 			return struct{}{}, nil // it has been resumed
@@ -146,7 +146,7 @@ func ExampleKeep() {
 	defer func() { _ = r.Shutdown(ctx) }()
 	_ = drawn.Publish(ctx, "board", "a circle")
 
-	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"))
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -12,7 +12,7 @@ import (
 // Own members of meta arrive in both directions.
 func TestOwnMeta(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "echo", func(c *router.Context, m text) (text, error) {
 		var trace string
 		if _, err := c.Meta("trace", &trace); err != nil {

@@ -17,7 +17,7 @@ import (
 // event.
 func TestOnEvent(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "talk", func(c *router.Context, _ struct{}) (bool, error) {
 		for i, typ := range []string{"known", "one", "bad", "known", "two"} {
 			if err := c.Send(typ, text{fmt.Sprint(i)}); err != nil {

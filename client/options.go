@@ -72,7 +72,7 @@ type Options struct {
 	// with the reason "tooLarge", and OnError for any other.
 	//
 	// Default: 4 MiB.
-	MaxMessage int64
+	MaxMessage int
 
 	// OnEvent is called for each event of a type without a handler, by the goroutine of the handlers, in the order of
 	// all events: for tools that show what comes.
@@ -156,15 +156,4 @@ type MessageOptions struct {
 	//
 	// Default: none.
 	Meta map[string]any
-}
-
-// oneOf returns the options of a message, of which there is one struct at most.
-func oneOf(opts []MessageOptions) (o MessageOptions) {
-	switch len(opts) {
-	case 0:
-		return o
-	case 1:
-		return opts[0]
-	}
-	panic(fmt.Sprintf("client: a message has %d MessageOptions; merge them into one", len(opts)))
 }

@@ -20,8 +20,8 @@ func (l *link) readMessage() (kind websocket.MessageType, data []byte, tooLarge 
 	if err != nil {
 		return kind, nil, false, err
 	}
-	data, err = io.ReadAll(io.LimitReader(r, l.c.opts.MaxMessage+1))
-	if err != nil || int64(len(data)) <= l.c.opts.MaxMessage {
+	data, err = io.ReadAll(io.LimitReader(r, int64(l.c.opts.MaxMessage)+1))
+	if err != nil || len(data) <= l.c.opts.MaxMessage {
 		return kind, data, false, err
 	}
 	_, err = io.Copy(io.Discard, r)

@@ -18,8 +18,8 @@ import (
 func TestMessagesAboveMaxMessage(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 100<<10)
-	r := router.New(router.Options{})
-	r.History("h:*", router.HistoryOptions{})
+	r := router.New()
+	r.History("h:*")
 	type text = string
 	for _, topic := range []string{"h:room", "plain"} {
 		router.RPC(r, "join."+topic[:1], func(c *router.Context, _ struct{}) (struct{}, error) { return struct{}{}, c.Subscribe(topic) })

@@ -53,7 +53,7 @@ func (p *tunnels) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 
 // A client reaches a server without TLS by a tunnel of its proxy, over HTTP and over TLS, and says why it gets none.
 func TestHTTPProxiesAreAskedForTunnels(t *testing.T) {
-	s := serve(t, "127.0.0.1:0", echo(router.New(router.Options{})))
+	s := serve(t, "127.0.0.1:0", echo(router.New()))
 	for _, scheme := range []string{"http", "https"} {
 		proxy := &tunnels{user: "Basic " + base64.StdEncoding.EncodeToString([]byte("ann:secret"))}
 		listening := httptest.NewUnstartedServer(proxy)

@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // Send sends an event, and returns when it was written to the connection; while there is none, it waits for
@@ -17,7 +18,7 @@ import (
 // The error is that of ctx if it ended before, and then the event was not written; or see
 // [ErrUnknownOutcome], [ErrQueueFull], [ErrClosed] and State.Err. With a nil payload, none is sent.
 func Send(ctx context.Context, c *Client, typ string, payload any, opts ...MessageOptions) error {
-	m, err := newMessage(ctx, typ, payload, oneOf(opts))
+	m, err := newMessage(ctx, typ, payload, given.Must("client", "a message", opts))
 	if err == nil {
 		_, err = c.do(m)
 	}
@@ -55,7 +56,7 @@ type Call[P, R any] struct {
 //	report, err := call.Reply()
 func Follow[P, R any](ctx context.Context, c *Client, typ string, payload any, opts ...MessageOptions) *Call[P, R] {
 	call := &Call[P, R]{c: c, progress: new(progress)}
-	if call.m, call.err = newMessage(ctx, typ, payload, oneOf(opts)); call.err != nil {
+	if call.m, call.err = newMessage(ctx, typ, payload, given.Must("client", "a message", opts)); call.err != nil {
 		return call
 	}
 	call.m.request = true

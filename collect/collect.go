@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router"
 )
 
@@ -56,7 +57,8 @@ type collected[T any] struct {
 
 // New makes a collector of an event, whose payload is a list. key says which values replace each other. It panics if an
 // option makes no sense.
-func New[T any](event router.Event[[]T], key func(T) string, o Options) *Collector[T] {
+func New[T any](event router.Event[[]T], key func(T) string, options ...Options) *Collector[T] {
+	o := given.Must("collect", "New", options)
 	o.Every = cmp.Or(o.Every, 50*time.Millisecond)
 	o.MaxKeys = cmp.Or(o.MaxKeys, 1000)
 	switch p := o.Publish; {

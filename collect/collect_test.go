@@ -209,7 +209,7 @@ func TestSlowPublishing(t *testing.T) {
 }
 
 func TestNewPanics(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	event := router.Declare[[]position](r, "moved")
 	for says, o := range map[string]collect.Options{
 		"Options.Every is -1ns":      {Every: -1},
@@ -232,5 +232,5 @@ func TestNewPanics(t *testing.T) {
 			t.Error(got)
 		}
 	}()
-	collect.New(event, nil, collect.Options{})
+	collect.New(event, nil)
 }

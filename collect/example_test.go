@@ -19,9 +19,9 @@ type Position struct {
 
 // A room that sends, 20 times a second, the latest position of each player that has moved.
 func Example() {
-	r := router.New(router.Options{})
+	r := router.New()
 	positions := router.Declare[[]Position](r, "positions")
-	moves := collect.New(positions, func(p Position) string { return p.Player }, collect.Options{})
+	moves := collect.New(positions, func(p Position) string { return p.Player })
 	router.RPC(r, "join", func(c *router.Context, _ struct{}) (bool, error) {
 		return true, c.Subscribe("room")
 	})
@@ -33,7 +33,7 @@ func Example() {
 	defer r.Shutdown(context.Background())
 
 	ctx := context.Background()
-	ann, err := client.Dial(ctx, "ws"+strings.TrimPrefix(server.URL, "http"), client.Options{})
+	ann, err := client.Dial(ctx, "ws"+strings.TrimPrefix(server.URL, "http"))
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"reflect"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router"
 )
 
@@ -62,7 +63,8 @@ type Contract struct {
 // Of describes the messages of a router. Call it when all types are registered.
 //
 // The error names each type that cannot be described, where it was registered, and what to do.
-func Of(r *router.Router, opts Options) (*Contract, error) {
+func Of(r *router.Router, options ...Options) (*Contract, error) {
+	opts := given.Must("contract", "Of", options)
 	if opts.Title == "" {
 		opts.Title = "WebSocket API"
 	}

@@ -49,7 +49,7 @@ func (*Money) UnmarshalJSON(b []byte) error { return nil }
 // of returns the contract of the registrations.
 func of(t *testing.T, opts contract.Options, register func(*router.Router)) *contract.Contract {
 	t.Helper()
-	r := router.New(router.Options{})
+	r := router.New()
 	register(r)
 	c, err := contract.Of(r, opts)
 	if err != nil {
@@ -174,7 +174,7 @@ type (
 
 // The error names the type, the member, where it was registered, and the remedy.
 func TestErrorsSayWhatCannotBeDescribed(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.On(r, "pay", func(*router.Context, struct {
 		Items []struct{ Price Money }
 	}) error {
@@ -187,7 +187,7 @@ func TestErrorsSayWhatCannotBeDescribed(t *testing.T) {
 	}) error {
 		return nil
 	})
-	_, err := contract.Of(r, contract.Options{})
+	_, err := contract.Of(r)
 	if err == nil {
 		t.Fatal("no error")
 	}

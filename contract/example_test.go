@@ -17,7 +17,7 @@ func Example() {
 	type Greeting struct {
 		Text string `json:"text"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "greet", func(_ *router.Context, q Greet) (Greeting, error) {
 		return Greeting{"Hello " + q.Name}, nil
 	}, router.RouteOptions{Doc: "greets by name"})

@@ -22,7 +22,7 @@ import (
 // that is not served.
 //
 //	contract.Flags(flag.CommandLine, func() (*contract.Contract, error) {
-//		return contract.Of(newRouter(), contract.Options{})
+//		return contract.Of(newRouter())
 //	})
 //	flag.Parse()
 func Flags(flags *flag.FlagSet, of func() (*Contract, error)) {

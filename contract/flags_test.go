@@ -14,7 +14,7 @@ import (
 
 // Each flag writes or compares the document, and ends the program when it is parsed.
 func TestFlags(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.Declare[struct{ A int }](r, "it")
 	c, err := Of(r, Options{})
 	if err != nil {

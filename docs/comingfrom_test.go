@@ -75,7 +75,7 @@ func clock(ctx context.Context, r *router.Router, said router.Event[Said]) {
 }
 
 func addLimit(r *router.Router) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{
 		Capacity: 200, Refill: 100, Per: time.Second,
 	}), ratelimit.PerUserPerType))

@@ -56,9 +56,9 @@ func TestContractPage(t *testing.T) {
 		t.Errorf("the contract is\n%s", answer.Body)
 	}
 
-	r := router.New(router.Options{})
+	r := router.New()
 	router.On(r, "color.set", func(*router.Context, Color) error { return nil })
-	if _, err := contract.Of(r, contract.Options{}); err == nil || !strings.Contains(err.Error(), "Color") {
+	if _, err := contract.Of(r); err == nil || !strings.Contains(err.Error(), "Color") {
 		t.Errorf("a type with methods of its own: %v", err)
 	}
 	if _, err := contract.Of(r, withColors()); err != nil {

@@ -40,11 +40,11 @@ func TestInspectorPage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := rules.New(memory.NewStore(memory.Options{}), document, rules.Options{})
+	limits, err := rules.New(memory.NewStore(), document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	mux := http.NewServeMux()
 	mux.Handle("/inspect/", http.StripPrefix("/inspect", inspect.Handler(r, inspect.Options{
 		Authorize: func(req *http.Request) (inspect.Viewer, error) {

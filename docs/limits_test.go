@@ -31,7 +31,7 @@ func (m languageModel) Ask(context.Context, string, int) (Answer, error) {
 }
 
 func withTokens(store limit.Store, model languageModel) *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	perDay := limit.New(store, limit.FixedWindow{Limit: 200_000, Window: 24 * time.Hour}, limit.Options{Name: "tokens"})
 
 	router.RPC(r, "chat.ask", func(c *router.Context, q Question) (Answer, error) {
@@ -51,7 +51,7 @@ func withTokens(store limit.Store, model languageModel) *router.Router {
 // Of 200,000 tokens a day, requests that use 2,000 of 4,000 leave room for 99, and those that use all for 50.
 func TestLimitsPageReserves(t *testing.T) {
 	for used, want := range map[int]int{2000: 99, 4000: 50} {
-		store := memory.NewStore(memory.Options{Now: func() int64 { return 1 }})
+		store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(1, 0) }})
 		c := routertest.New(t, withTokens(store, languageModel{used})).Dial()
 		for range want {
 			routertest.ExpectReply[Answer](c.Request("chat.ask", Question{"really?"}))

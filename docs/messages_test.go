@@ -70,7 +70,7 @@ type Page struct {
 // roundTrip sends what is in the page to a handler that replies with it.
 func roundTrip[T any](want T, wire string) func(t *testing.T) string {
 	return func(t *testing.T) string {
-		r := router.New(router.Options{})
+		r := router.New()
 		got := make(chan T, 1)
 		router.RPC(r, "echo", func(_ *router.Context, v T) (T, error) { got <- v; return v, nil })
 		q := routertest.New(t, r).Dial().Request("echo", jsontext.Value(wire))

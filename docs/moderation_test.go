@@ -59,8 +59,8 @@ func (r *roomRights) Check(user, room string) error {
 
 func moderated() *router.Router {
 	rooms := &roomRights{gone: map[[2]string]bool{}}
-	store := memory.NewStore(memory.Options{})
-	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+	store := memory.NewStore()
+	bans := ratelimit.NewBans(store)
 	r := router.New(router.Options{
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			user := ingress.Token(req)
@@ -69,7 +69,7 @@ func moderated() *router.Router {
 		Gate: gate.New(store, gate.Options{Banned: bans.Banned}),
 	})
 	r.Use(bans.Middleware)
-	r.History("room:*", router.HistoryOptions{})
+	r.History("room:*")
 	router.RPC(r, "room.enter", func(c *router.Context, q Enter) (struct{}, error) {
 		if err := rooms.Check(c.Identity.User, q.Room); err != nil {
 			return struct{}{}, err

@@ -55,7 +55,7 @@ func TestWebhookService(t *testing.T) {
 	t.Cleanup(func() { _ = service.Process.Kill(); _ = service.Wait() })
 
 	ctx, cancel := context.WithCancel(t.Context())
-	r := router.New(router.Options{})
+	r := router.New()
 	hook, err := webhook.New(ctx, r, webhook.Options{
 		URL: "http://" + addr, Secrets: []string{os.Getenv("WEBHOOK_SECRET")}, Topics: []string{"orders:*"}, Private: true,
 	})
@@ -100,8 +100,8 @@ func TestOtherServices(t *testing.T) {
 	}
 	t.Setenv("BILLING_SECRET", "3f9a0c52d1b84e67")
 	t.Setenv("BACKOFFICE_SECRET", "77c1e20b94ad5f38")
-	backend := adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}
-	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{})
+	backend := adapters.Backend{Idempotency: memory.NewIdempotency()}
+	bans := ratelimit.NewBans(memory.NewStore())
 	r := router.New(router.Options{
 		Backend: backend,
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {

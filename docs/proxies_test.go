@@ -46,7 +46,7 @@ func TestLimiterSeesTheClientBehindNginx(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clientIP := ingress.ClientIP(c.trust)
-			store := memory.NewStore(memory.Options{})
+			store := memory.NewStore()
 			r := router.New(router.Options{
 				ClientIP: clientIP,
 				Gate:     gate.New(store, gate.Options{MaxPerIP: 3, OnRefused: func(gate.Refusal) {}}),
@@ -105,7 +105,7 @@ func TestProxiesPage(t *testing.T) {
 		t.Errorf("the client is %s", got)
 	}
 
-	gate := identifying(memory.NewStore(memory.Options{}), ingress.PeerIP)
+	gate := identifying(memory.NewStore(), ingress.PeerIP)
 	s := routertest.New(t, router.New(router.Options{Gate: gate}))
 	s.Dial(routertest.DialOptions{Header: http.Header{"Cookie": {"sid=a"}}})
 }

@@ -24,7 +24,7 @@ func search(*router.Context, struct{}) (string, error) { return "found", nil }
 
 // withOneLimit has all types of a user share one limit.
 func withOneLimit(store limit.Store) *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}), ratelimit.PerUserOrIP))
 	router.RPC(r, "search", search)
 	return r
@@ -32,7 +32,7 @@ func withOneLimit(store limit.Store) *router.Router {
 
 // withCosts charges reports more than other messages.
 func withCosts(store limit.Store) *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	costly := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "costly"})
 	r.Use(ratelimit.New(costly, ratelimit.PerUserOrIP, ratelimit.Options{
 		Cost: ratelimit.CostByType(map[string]int{"report.render": 10}), // 1 for the others
@@ -43,7 +43,7 @@ func withCosts(store limit.Store) *router.Router {
 
 // withRules reads the limits from a document.
 func withRules(store limit.Store) (*router.Router, error) {
-	r := router.New(router.Options{})
+	r := router.New()
 	parsed, err := rules.Parse([]byte(`{
 		"maximum": {"perMinute": 6000, "burst": 500},
 		"default": {"perMinute": 300, "burst": 20},
@@ -54,7 +54,7 @@ func withRules(store limit.Store) (*router.Router, error) {
 	if err != nil {
 		return nil, err
 	}
-	limits, err := rules.New(store, parsed, rules.Options{})
+	limits, err := rules.New(store, parsed)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func withRules(store limit.Store) (*router.Router, error) {
 
 // withRoutes has limits for one type and for a group.
 func withRoutes(store limit.Store) *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	overall := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}, limit.Options{Name: "overall"})
 	searches := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Minute}, limit.Options{Name: "searches"})
 	strokes := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Minute}, limit.Options{Name: "strokes"})
@@ -80,7 +80,7 @@ func withRoutes(store limit.Store) *router.Router {
 
 // withGate limits connections, and bans clients that are rejected too often.
 func withGate(store limit.Store, authenticate func(*http.Request) (ingress.Identity, error)) *router.Router {
-	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+	bans := ratelimit.NewBans(store)
 	r := router.New(router.Options{
 		Authenticate: authenticate,
 		Gate:         gate.New(store, gate.Options{Banned: bans.Banned}),

@@ -40,7 +40,7 @@ func (s *shop) find(ctx context.Context, id string) (Order, bool, error) {
 }
 
 func (s *shop) router() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 
 	router.RPC(r, "order.find", func(c *router.Context, q Find) (Order, error) {
 		o, ok, err := s.find(c, q.ID) // c is a context.Context
@@ -94,7 +94,7 @@ func concurrent(r *router.Router, report func(*router.Context, struct{}) (string
 }
 
 func TestConcurrentOfHowItWorks(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	other := make(chan struct{})
 	concurrent(r, func(*router.Context, struct{}) (string, error) { <-other; return "done", nil })
 	router.On(r, "other", func(*router.Context, struct{}) error { close(other); return nil })

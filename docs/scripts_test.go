@@ -324,8 +324,8 @@ func startRecipes(t *testing.T) string {
 
 // parrots answers questions slowly, in runs.
 func parrots(t *testing.T) *router.Router {
-	r := router.New(router.Options{})
-	runs, err := run.New(r, run.Options{})
+	r := router.New()
+	runs, err := run.New(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -355,7 +355,7 @@ func scriptServer(t *testing.T) string {
 			return ingress.Identity{User: token}, nil
 		},
 	})
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "messages"}))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 1000, Refill: 1000, Per: time.Second}), ratelimit.PerUserOrIP, ratelimit.Options{Announce: "messages"}))
 	type inRoom struct {
 		Room string `json:"room"`
 		Text string `json:"text,omitzero"`

@@ -43,7 +43,7 @@ func rooms() *router.Router {
 		},
 	})
 	r.History("room:*", router.HistoryOptions{Messages: 1000, Age: time.Hour})
-	r.History("board:*", router.HistoryOptions{})
+	r.History("board:*")
 	said := router.Declare[Said](r, "chat.said")
 
 	router.RPC(r, "room.enter", func(c *router.Context, q Enter) (struct{}, error) {

@@ -42,7 +42,7 @@ func problems(t *testing.T) (all []problem) {
 
 // inOthers are texts that are seen within other texts only.
 var inOthers = []string{
-	"the payload", "the reply", "the progress", "the answer", "the event …", "the question …", "the group …", "the history of …", "the handling of …",
+	"the payload", "the reply", "the progress", "the answer", "the event …", "the call", "the question …", "the group …", "the history of …", "the handling of …",
 	"the broker's Subscribe", "the broker's …", "the presence's Watch", "a message that decodes itself", "Refund, which Settle needs", "TakeMany, which Settle needs",
 	"WebSocket API", "wskit ticket key ", "GET, HEAD", "text/plain; charset=utf-8", "unexpected option", "HTTP/1.1 101 Switching Protocols\r", "an array", "an object", "true or false", ", retry after …",
 	"{ [key: string]: … }", "{ [key: string]: unknown }",

@@ -30,7 +30,7 @@ func startInspected(t *testing.T) inspected {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limiter, err := rules.New(memory.NewStore(), given)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 
 // Which topics a client has, and until when; a right that is taken away on the page of one process ends in another.
 func TestRightIsRevoked(t *testing.T) {
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	one, two := start(t, "one", broker), start(t, "two", broker)
 	ann := two.dial("ann")
 	routertest.ExpectReply[said](ann.Request("room.join", said{"a"}))
@@ -55,7 +55,7 @@ func TestRightIsRevoked(t *testing.T) {
 
 // A ban by hand lasts as long as it says, and is in the log of actions.
 func TestBanByHand(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	ann := p.dial("ann")
 	p.act("ban", values{"tenant": "acme", "user": "ann", "seconds": 600})
 	if a := p.ask("why?tenant=acme&user=ann").Processes[0]; a.Banned < 590 || a.Banned > 600 {
@@ -115,7 +115,7 @@ func TestLimitedClients(t *testing.T) {
 
 // Without a session the answer has the address of the login.
 func TestLoginURL(t *testing.T) {
-	page := inspect.Handler(router.New(router.Options{}), inspect.Options{LoginURL: "/login", Authorize: func(r *http.Request) (inspect.Viewer, error) {
+	page := inspect.Handler(router.New(), inspect.Options{LoginURL: "/login", Authorize: func(r *http.Request) (inspect.Viewer, error) {
 		if _, err := r.Cookie("session"); err != nil {
 			return inspect.Viewer{}, errors.Unauthenticated.New("no session")
 		}

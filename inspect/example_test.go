@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleHandler() {
-	r := router.New(router.Options{})
+	r := router.New()
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
 	mux.Handle("/inspect/", http.StripPrefix("/inspect", inspect.Handler(r, inspect.Options{

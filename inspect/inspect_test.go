@@ -56,12 +56,12 @@ func start(t *testing.T, name string, broker pubsub.Broker) *process {
 func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.Duration) *process {
 	t.Helper()
 	p := &process{t: t, log: new(transcript.Transcript), exported: make(chan struct{})}
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	given, err := rules.Parse([]byte(`{"default": {"perMinute": 60, "burst": 5}, "types": {"report.*": {"perHour": 2, "burst": 2}, "export.run": {"concurrent": 1}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.rules, err = rules.New(store, given, rules.Options{}); err != nil {
+	if p.rules, err = rules.New(store, given); err != nil {
 		t.Fatal(err)
 	}
 	exports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 3, Limiter: limit.Options{Name: "exports"}})
@@ -73,7 +73,7 @@ func startWithin(t *testing.T, name string, broker pubsub.Broker, timeout time.D
 		Backend: adapters.Backend{Broker: broker}, Addressing: router.AddressingOptions{Enabled: broker != nil},
 	})
 	p.r.Use(bans.Middleware, p.rules.Middleware)
-	p.r.History("room:*", router.HistoryOptions{})
+	p.r.History("room:*")
 	router.RPC(p.r, "room.join", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:" + m.Text) })
 	router.RPC(p.r, "room.hour", func(c *router.Context, m said) (said, error) {
 		return m, c.Subscribe("room:"+m.Text, router.SubscribeOptions{Until: time.Now().Add(time.Hour)})
@@ -233,7 +233,7 @@ type values map[string]any
 
 // Without a right nothing is shown and nothing changes, and what is answered says nothing.
 func TestAuthorization(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	c := p.dial("ann")
 	routertest.ExpectReply[said](c.Request("room.join", said{"a"}))
 	id := p.ask("connections").Processes[0].Connections[0].ID
@@ -304,7 +304,7 @@ func TestOptions(t *testing.T) {
 					t.Errorf("panics with %q, want %q", got, want)
 				}
 			}()
-			inspect.Handler(router.New(router.Options{}), o)
+			inspect.Handler(router.New(), o)
 		}()
 	}
 }
@@ -313,7 +313,7 @@ func anyone(*http.Request) (inspect.Viewer, error) { return inspect.Viewer{}, ni
 
 // Connections and topics of all processes are found; one that does not answer is named.
 func TestProcesses(t *testing.T) {
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	one, two := start(t, "one", broker), start(t, "two", broker)
 	for _, user := range []string{"ann", "anna"} {
 		routertest.ExpectReply[said](one.dial(user).Request("room.join", said{"a"}))
@@ -358,7 +358,7 @@ func TestProcesses(t *testing.T) {
 
 // A process that is there and does not answer is reported, and delays the others no longer than Timeout.
 func TestProcessThatDoesNotAnswer(t *testing.T) {
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	one := startWithin(t, "one", broker, time.Second)
 	poll.Until(t, "the process to answer itself", func() bool { return len(one.ask("overview").Processes) == 1 })
 	sub, err := broker.Subscribe(t.Context(), "$ws:inspect", func(pubsub.Message) {})
@@ -380,7 +380,7 @@ func TestProcessThatDoesNotAnswer(t *testing.T) {
 
 // The page says what limits a client, what is left, and what was rejected.
 func TestWhy(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	ann := p.dial("ann")
 	for range 2 {
 		routertest.ExpectReply[said](ann.Request("report.make", said{"x"}))
@@ -424,7 +424,7 @@ func TestWhy(t *testing.T) {
 
 // The page says that a client has too many messages handled at a time, by which rule, and for how many there is room.
 func TestWhyOfConcurrencyLimits(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	state := func(user string) (ofRule, ofTenant int64) {
 		t.Helper()
 		limits := p.ask("why?tenant=acme&user=" + user + "&type=export.run").Processes[0].Limits
@@ -467,7 +467,7 @@ func TestWhyOfConcurrencyLimits(t *testing.T) {
 
 // A ban is shown, and ended on demand.
 func TestBan(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	ann := p.dial("ann")
 	for range 22 { // 2 fit, and 20 rejections are a ban
 		ann.Request("report.make", said{"x"})
@@ -485,7 +485,7 @@ func TestBan(t *testing.T) {
 // A trace has the messages of one user in both directions, those of connections that are opened later as well, and
 // payloads only for viewers that may see them.
 func TestTrace(t *testing.T) {
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	one, two := start(t, "one", broker), start(t, "two", broker)
 	poll.Until(t, "both processes to answer", func() bool { return len(one.ask("overview").Processes) == 2 })
 	ann, bob := one.dial("ann"), one.dial("bob")
@@ -539,7 +539,7 @@ func TestTrace(t *testing.T) {
 
 // A trace that nothing reads keeps a bounded number of messages, and ends by itself.
 func TestTraceIsBounded(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	given, _ := rules.Parse([]byte(`{"disabled": true}`))
 	if err := p.rules.Replace(given); err != nil {
 		t.Fatal(err)
@@ -564,7 +564,7 @@ func TestTraceIsBounded(t *testing.T) {
 // A trace does not allow its viewer to act for the client: it has no tokens and no tickets, also where the client makes
 // mistakes.
 func TestTraceHasNoSecrets(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	ann := p.dial("ann")
 	id := p.act("trace", values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true}).ID
 	routertest.ExpectReply[said](ann.Request("room.join", said{"lobby"}))
@@ -606,7 +606,7 @@ func TestTraceHasNoSecrets(t *testing.T) {
 // A viewer without the right to payloads gets none, whatever the page asks for, and whether the right was missing when
 // the trace began or when it is read.
 func TestTraceWithoutThePayloads(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	ann := p.dial("ann")
 	for _, tokens := range [][2]string{{"act", "act"}, {"act", "write"}, {"write", "act"}} {
 		status, trace, text := p.do("POST", "api/trace", tokens[0], values{"tenant": "acme", "user": "ann", "seconds": 60, "payloads": true})
@@ -623,7 +623,7 @@ func TestTraceWithoutThePayloads(t *testing.T) {
 
 // A list of 10,000 connections is not sent as a whole.
 func TestManyConnections(t *testing.T) {
-	p := start(t, "one", memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, "one", memory.NewBroker())
 	n := 10_000
 	if race.Enabled { // it allows 8,128 goroutines
 		n = 1_000

@@ -19,7 +19,7 @@ func TestRuns(t *testing.T) {
 	p := &process{t: t, r: router.New(router.Options{Authenticate: func(req *http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: ingress.Token(req), Tenant: "acme"}, nil
 	}})}
-	runs, err := run.New(p.r, run.Options{})
+	runs, err := run.New(p.r)
 	if err != nil {
 		t.Fatal(err)
 	}

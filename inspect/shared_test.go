@@ -17,21 +17,21 @@ import (
 
 // Rules that are replaced on the page are those of all processes that share them, and of one that starts later.
 func TestReplacingSharedRules(t *testing.T) {
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	start := func() (*rules.Limiter, http.Handler) {
 		given, err := rules.Parse([]byte(`{"default": {"perMinute": 60, "burst": 5}}`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+		limiter, err := rules.New(memory.NewStore(), given)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shared, err := sharedrules.Follow(t.Context(), broker, limiter, sharedrules.Options{})
+		shared, err := sharedrules.Follow(t.Context(), broker, limiter)
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(shared.Close)
+		t.Cleanup(func() { shared.Close() })
 		return limiter, inspect.Handler(router.New(router.Options{Backend: adapters.Backend{Broker: broker}}), inspect.Options{
 			Authorize: func(*http.Request) (inspect.Viewer, error) { return inspect.Viewer{Name: "ann", Actions: true}, nil },
 			Rules:     limiter, Shared: shared,

@@ -30,7 +30,7 @@ func asksOf(user, tenant *limit.Limiter, name string) []limit.Ask {
 
 // A message that one limit denies uses up none of the others.
 func TestTakeAll(t *testing.T) {
-	user, tenant := stacked(memory.NewStore(memory.Options{}))
+	user, tenant := stacked(memory.NewStore())
 	for i, want := range []struct {
 		name    string
 		allowed bool
@@ -55,7 +55,7 @@ func TestTakeAll(t *testing.T) {
 
 // A limiter in shadow mode denies nothing, and is charged only for what passes.
 func TestTakeAllInShadow(t *testing.T) {
-	user, tenant := stacked(memory.NewStore(memory.Options{}), limit.Options{Shadow: true})
+	user, tenant := stacked(memory.NewStore(), limit.Options{Shadow: true})
 	var asks []limit.Ask
 	for _, name := range []string{"ann", "ann", "ann", "bob", "bob"} {
 		asks = asksOf(user, tenant, name)
@@ -70,7 +70,7 @@ func TestTakeAllInShadow(t *testing.T) {
 }
 
 func TestTakeMany(t *testing.T) {
-	user, tenant := stacked(memory.NewStore(memory.Options{}))
+	user, tenant := stacked(memory.NewStore())
 	asks := append(asksOf(user, tenant, "ann"), user.Ask(user.Key(nil).Part("ann"), 2), user.Ask(user.Key(nil).Part("ann"), 1))
 	if err := limit.TakeMany(ctx, asks); err != nil {
 		t.Fatal(err)
@@ -84,8 +84,8 @@ func TestTakeMany(t *testing.T) {
 }
 
 func TestAsksAreChecked(t *testing.T) {
-	user, tenant := stacked(memory.NewStore(memory.Options{}))
-	other, _ := stacked(memory.NewStore(memory.Options{}))
+	user, tenant := stacked(memory.NewStore())
+	other, _ := stacked(memory.NewStore())
 	for name, asks := range map[string][]limit.Ask{
 		"cost 0":       {user.Ask(user.Key(nil).Part("ann"), 1), tenant.Ask(tenant.Key(nil).Part("acme"), 0)},
 		"zero key":     {user.Ask(user.Key(nil).Part("ann"), 1), user.Ask(limit.Key{}, 1)},
@@ -209,7 +209,7 @@ func TestUnsupportedOperations(t *testing.T) {
 }
 
 func TestTogetherAllocatesNothing(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	policy := limit.All(
 		limit.TokenBucket{Capacity: 1e6, Refill: 1, Per: time.Second},
 		limit.SlidingWindow{Limit: 1e6, Window: time.Minute, Buckets: 6},
@@ -234,7 +234,7 @@ func TestTogetherAllocatesNothing(t *testing.T) {
 
 // Nothing can be charged less than 1, so the forecast of less is that of 1.
 func TestForecastOfLessThanOne(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 7, Window: time.Hour})
+	l := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 7, Window: time.Hour})
 	d, err := l.Peek(t.Context(), limit.KeyOf("ann"), 1)
 	if err != nil {
 		t.Fatal(err)

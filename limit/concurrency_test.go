@@ -249,7 +249,7 @@ func TestLeasesOverALocalStore(t *testing.T) {
 }
 
 func TestConcurrencyLimitsThatMakeNoSensePanic(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	for name, make := range map[string]func(){
 		"no store":  func() { limit.NewConcurrencyLimit(nil, limit.ConcurrencyOptions{Max: 1, LeaseTime: 0}) },
 		"no leases": func() { limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 0, LeaseTime: 0}) },
@@ -391,7 +391,7 @@ func TestRenewalsAreRepeated(t *testing.T) {
 
 // Peek says what Acquire would decide, and takes nothing.
 func TestPeekOfConcurrencyLimit(t *testing.T) {
-	h := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
+	h := limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
 	key := limit.KeyOf("acme", "ann")
 	for held := range int64(3) {
 		for range 3 {

@@ -1,7 +1,7 @@
 // Package limit has exact rate limits: policies, decisions, the contract of a store, and
 // the [Limiter] that puts them together.
 //
-//	store := memory.NewStore(memory.Options{})
+//	store := memory.NewStore()
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second})
 //
 //	d, err := messages.Take(ctx, limit.KeyOf("ann"), 1)

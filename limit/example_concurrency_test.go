@@ -10,7 +10,7 @@ import (
 
 // At most two reports are computed at a time for each user of a tenant.
 func ExampleConcurrencyLimit() {
-	store := memory.NewStore(memory.Options{}) // over Redis, the limit is that of all processes
+	store := memory.NewStore() // over Redis, the limit is that of all processes
 	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2})
 	ctx, ann := context.Background(), limit.KeyOf("acme", "ann")
 

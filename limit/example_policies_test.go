@@ -13,7 +13,7 @@ import (
 // at is a store whose clock the example moves, and a round instant to begin at.
 func at() (store memory.Store, clock *time.Time) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	return memory.NewStore(memory.Options{Now: func() int64 { return now.UnixMicro() }}), &now
+	return memory.NewStore(memory.Options{Now: func() time.Time { return now }}), &now
 }
 
 // A quota of the calendar begins anew with each window, here at every full hour.

@@ -12,7 +12,7 @@ import (
 // An export whose size is known only when it is done.
 func ExampleLimiter_Reserve() {
 	ctx := context.Background()
-	bytes := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1000, Window: 9999 * 24 * time.Hour})
+	bytes := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 1000, Window: 9999 * 24 * time.Hour})
 	key := limit.KeyOf("acme", "ann")
 
 	r, d, err := bytes.Reserve(ctx, key, 800)

@@ -11,7 +11,7 @@ import (
 
 // A burst of three, then one more every second.
 func Example() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }}) // a clock that stands still, for the example
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}) // a clock that stands still, for the example
 	messages := limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Second})
 
 	for range 4 {
@@ -50,7 +50,7 @@ func ExampleTokenBucket() {
 
 // A cost above the capacity differs from one that has to wait.
 func ExampleDecision() {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 1 << 20, Refill: 1 << 20, Per: time.Second})
 	d, _ := bytes.Take(context.Background(), limit.KeyOf("ann"), 5<<20)
 	fmt.Println(d.Allowed, d.Impossible, d.RetryAfter)
@@ -68,7 +68,7 @@ func ExampleCompile() {
 // The name is what decisions, logs and metrics call the policy.
 func ExampleNamed() {
 	policy := limit.Named("chat-burst", limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second})
-	l := limit.New(memory.NewStore(memory.Options{}), policy)
+	l := limit.New(memory.NewStore(), policy)
 	d, _ := l.Take(context.Background(), limit.KeyOf("ann"), 1)
 	fmt.Println(d.Policy)
 	// Output: chat-burst
@@ -77,7 +77,7 @@ func ExampleNamed() {
 // Parts of a key never run into each other, whatever they contain, and what is
 // missing is not a value.
 func ExampleKey() {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	l := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "chat"})
 
 	fmt.Println(l.Key(nil).Part("acme").Part("ann").Part("chat.send"))
@@ -91,7 +91,7 @@ func ExampleKey() {
 
 // Try a limit on real traffic before it refuses anything.
 func ExampleOptions_shadow() {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	l := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, limit.Options{Shadow: true})
 	for range 3 {
 		l.Take(context.Background(), limit.KeyOf("ann"), 1)

@@ -2,6 +2,7 @@ package limit
 
 import (
 	"sync"
+	"time"
 
 	"github.com/wskit/wskit/internal/engine"
 )
@@ -10,7 +11,7 @@ import (
 // when it is first needed.
 type fallback struct {
 	max   int
-	now   func() int64
+	now   func() time.Time
 	once  sync.Once
 	state *engine.Engine
 }
@@ -18,7 +19,7 @@ type fallback struct {
 // open makes the state.
 func (f *fallback) open() *engine.Engine {
 	f.once.Do(func() {
-		f.state = engine.New(engine.Options{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds(), Now: f.now})
+		f.state = engine.New(engine.Options{MaxKeys: f.max, Shards: 16, Grace: ClockTolerance.Microseconds(), Now: engine.Clock(f.now)})
 	})
 	return f.state
 }

@@ -11,7 +11,7 @@ import (
 )
 
 func newLimiter(t testing.TB, o ...limit.Options) *limit.Limiter {
-	return limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour}, o...)
+	return limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour}, o...)
 }
 
 // No text in one part reaches into another, and what is missing

@@ -2,7 +2,6 @@ package limit
 
 import (
 	"context"
-	"fmt"
 	"reflect"
 	"strconv"
 	"sync"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/engine"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // A Limiter is one limit of an application: a policy, a store to keep its state in, a namespace for
@@ -42,20 +42,13 @@ type shared struct {
 // Options may be given.
 func New(store Store, policy Policy, options ...Options) *Limiter {
 	if store == nil {
-		panic("limit: New with a nil store; in one process use memory.NewStore(memory.Options{})")
+		panic("limit: New with a nil store; in one process use memory.NewStore()")
 	}
 	plan, err := Compile(policy)
 	if err != nil {
 		panic(err.Error())
 	}
-	var o Options
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		panic(fmt.Sprintf("limit: New with %d Options; put all of them in one", len(options)))
-	}
+	o := given.Must("limit", "New", options)
 	_, local := store.(engine.LocalStore)
 	name := o.Name
 	o = o.withDefaults(store)

@@ -35,7 +35,7 @@ func TestTakeCountsDown(t *testing.T) {
 
 // A key of several texts is that of the limiter with these parts, under every limiter.
 func TestKeyOfSeveralTexts(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
+	l := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
 	for _, parts := range [][]string{{"acme", "ann"}, {"", "ann"}, {"a:b", ""}, {"a", "b:", "c"}} {
 		key := l.Key(nil)
 		for _, part := range parts {
@@ -71,7 +71,7 @@ func TestKeyOfIsAKeyOfOnePart(t *testing.T) {
 // Limiters without a name share nothing over one store; limiters
 // of one name share.
 func TestUnnamedLimitersShareNothing(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	policy := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	a, b := limit.New(store, policy), limit.New(store, policy)
 	named, same := limit.New(store, policy, limit.Options{Name: "x"}), limit.New(store, policy, limit.Options{Name: "x"})
@@ -131,7 +131,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(1000, func() { l.Take(ctx, limit.KeyOf("ann"), 1) }); n != 0 {
 		t.Errorf("denied: %v allocations", n)
 	}
-	m := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1e6, Refill: 1, Per: time.Second})
+	m := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 1e6, Refill: 1, Per: time.Second})
 	m.Take(ctx, limit.KeyOf("ann"), 1)
 	if n := testing.AllocsPerRun(1000, func() { m.Take(ctx, limit.KeyOf("ann"), 1) }); n != 0 {
 		t.Errorf("allowed: %v allocations", n)
@@ -140,7 +140,7 @@ func TestTakeAllocatesNothing(t *testing.T) {
 
 // A mistake in the wiring stops the program at its start, with the remedy.
 func TestWiringMistakesPanic(t *testing.T) {
-	local, policy := memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}
+	local, policy := memory.NewStore(), limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}
 	shared := storeFunc(nil)
 	for _, c := range []struct {
 		says string
@@ -156,7 +156,7 @@ func TestWiringMistakesPanic(t *testing.T) {
 		{"Options.Prefix", func() { limit.New(local, policy, limit.Options{Prefix: "a b"}) }},
 		{"FailLocal, FailOpen or FailClosed", func() { limit.New(local, policy, limit.Options{OnFailure: 3}) }},
 		{"FallbackKeys", func() { limit.New(local, policy, limit.Options{FallbackKeys: -1}) }},
-		{"put all of them in one", func() { limit.New(local, policy, limit.Options{}, limit.Options{}) }},
+		{"merge them into one", func() { limit.New(local, policy, limit.Options{}, limit.Options{}) }},
 	} {
 		func() {
 			defer func() {

@@ -33,7 +33,7 @@ func TestOnePolicyForOneName(t *testing.T) {
 		"another name of it": {limit.Named("addresses", five), limit.Options{Name: "address"}, false},
 	} {
 		var log bytes.Buffer
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		first := limit.New(store, five, limit.Options{Name: "address"})
 		tc.other.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		second := limit.New(store, tc.second, tc.other)
@@ -54,7 +54,7 @@ func TestNamesAreForgotten(t *testing.T) {
 	var log bytes.Buffer
 	before := limit.Namespaces()
 	for i := range 100 {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		limit.New(store, limit.FixedWindow{Limit: int64(1 + i), Window: time.Minute}, limit.Options{
 			Name: "address", Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})

@@ -73,11 +73,10 @@ type Options struct {
 	// Default: none.
 	OnOutage func(errors.Outage)
 
-	// Now is the clock of FailLocal in microseconds since the Unix epoch. Outside 0 ≤ now < 2⁵² it is taken to stand
-	// still at the nearer end.
+	// Now is the clock of FailLocal, from 1970 to 2112. Outside of that it is taken to stand still at the nearer end.
 	//
 	// Default: the monotonic clock of the process.
-	Now func() int64
+	Now func() time.Time
 }
 
 // Failure says what decides when the store does not answer.

@@ -114,7 +114,7 @@ func TestReservationThatWasNotCharged(t *testing.T) {
 }
 
 func TestReserveAllocatesNothing(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 600_000, Refill: 1, Per: time.Hour})
+	l := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 600_000, Refill: 1, Per: time.Hour})
 	bound := l.Key(nil).Part("ann")
 	for name, key := range map[string]limit.Key{"begun": bound, "text": limit.KeyOf("ann")} {
 		if n := testing.AllocsPerRun(1000, func() {

@@ -24,7 +24,7 @@ type hiding struct{ limit.Store }
 
 func TestCanTakeAll(t *testing.T) {
 	policy := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}
-	store, other := memory.NewStore(memory.Options{}), memory.NewStore(memory.Options{})
+	store, other := memory.NewStore(), memory.NewStore()
 	on := func(s limit.Store, shadow bool) *limit.Limiter {
 		return limit.New(s, policy, limit.Options{Name: "n", Shadow: shadow})
 	}
@@ -60,10 +60,10 @@ func TestCanTakeAll(t *testing.T) {
 
 func ExampleCanTakeAll() {
 	policy := limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	user := limit.New(store, policy, limit.Options{Name: "user"})
 	tenant := limit.New(store, policy, limit.Options{Name: "tenant"})
-	elsewhere := limit.New(memory.NewStore(memory.Options{}), policy, limit.Options{Name: "elsewhere"})
+	elsewhere := limit.New(memory.NewStore(), policy, limit.Options{Name: "elsewhere"})
 	fmt.Println(limit.CanTakeAll(user, tenant))
 	fmt.Println(limit.CanTakeAll(user, elsewhere))
 	// Output:

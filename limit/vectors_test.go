@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/internal/vectors"
@@ -23,7 +24,7 @@ func answer(t *testing.T, l *vectors.Timeline) {
 	plans := l.Plans(t)
 	var state []int64
 	var now, reset int64
-	store := memory.NewStore(memory.Options{Now: func() int64 { return now }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.UnixMicro(now) }})
 	for i := range l.Steps {
 		s := &l.Steps[i]
 		now = s.Now

@@ -102,7 +102,7 @@ func TestWithSharesTheFailurePolicy(t *testing.T) {
 }
 
 func ExampleLimiter_With() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	free := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}, limit.Options{Name: "messages"})
 	paid, err := free.With(limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
 	if err != nil {

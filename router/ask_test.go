@@ -30,7 +30,7 @@ func askDevices(t *testing.T, test func(d *devices)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		d := &devices{T: t}
-		shared := memory.NewBroker(memory.BrokerOptions{})
+		shared := memory.NewBroker()
 		for range 2 {
 			b := newCutBroker(shared)
 			r := router.New(router.Options{

@@ -28,7 +28,7 @@ func withMemory(b adapters.Backend) (adapters.Backend, error) {
 		b.Presence = memory.NewPresence()
 	}
 	if b.Idempotency == nil {
-		b.Idempotency = memory.NewIdempotency(memory.IdempotencyOptions{})
+		b.Idempotency = memory.NewIdempotency()
 	}
 	return b, nil
 }

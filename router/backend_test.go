@@ -19,8 +19,8 @@ func TestWithoutABackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var paid atomic.Int32
-		r := router.New(router.Options{})
-		r.History("room", router.HistoryOptions{})
+		r := router.New()
+		r.History("room")
 		router.RPC(r, "pay", func(*router.Context, struct{}) (int32, error) { return paid.Add(1), nil })
 		router.RPC(r, "join", func(c *router.Context, _ struct{}) (int, error) {
 			if err := c.Join("room", "ann"); err != nil {
@@ -58,7 +58,7 @@ func TestTicketsOfASharedSecret(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
 		backend := adapters.Backend{
-			Broker: memory.NewBroker(memory.BrokerOptions{}), Shared: true,
+			Broker: memory.NewBroker(), Shared: true,
 			Secret: func(_ context.Context, name string) ([]byte, error) {
 				if away.Load() {
 					return nil, errors.New("no connection")
@@ -68,7 +68,7 @@ func TestTicketsOfASharedSecret(t *testing.T) {
 		}
 		serve := func() *routertest.Server {
 			r := router.New(router.Options{Backend: backend})
-			r.History("room", router.HistoryOptions{})
+			r.History("room")
 			router.RPC(r, "subscribe", func(c *router.Context, _ struct{}) (struct{}, error) {
 				return struct{}{}, c.Subscribe("room")
 			})

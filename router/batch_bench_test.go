@@ -39,7 +39,7 @@ func BenchmarkBatch(b *testing.B) {
 	} {
 		b.Run(bc.name, func(b *testing.B) {
 			r := New(Options{})
-			r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), bc.policy), ratelimit.PerUserOrIPPerType))
+			r.Use(ratelimit.New(limit.New(memory.NewStore(), bc.policy), ratelimit.PerUserOrIPPerType))
 			RPC(r, "chat.echo", func(_ *Context, n note) (note, error) { return n, nil })
 			c, client := pair(b, r)
 			segment := bytes.Repeat(maskedFrame(chatFrame), batchFrames)

@@ -23,12 +23,12 @@ func publishers(t *testing.T, test func(t *testing.T, opts router.Options, regis
 		t.Run(name, func(t *testing.T) {
 			var opts router.Options
 			if name != "without a broker" {
-				opts.Backend.Broker = memory.NewBroker(memory.BrokerOptions{})
+				opts.Backend.Broker = memory.NewBroker()
 			}
 			test(t, opts, func(r *router.Router) {
 				subscribing(r)
 				if name == "with a history" {
-					r.History("room:a", router.HistoryOptions{})
+					r.History("room:a")
 				}
 			})
 		})

@@ -14,7 +14,7 @@ import (
 func TestWhatCloseHooksGet(t *testing.T) {
 	closed := make(chan router.CloseInfo, 1)
 	s := serveSocket(t, router.Options{
-		Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}, Authenticate: asUser,
+		Backend: adapters.Backend{Broker: memory.NewBroker()}, Authenticate: asUser,
 		Addressing: router.AddressingOptions{Enabled: true},
 		OnClose:    func(_ *router.Conn, info router.CloseInfo) { closed <- info },
 	}, func(r *router.Router) {
@@ -39,7 +39,7 @@ func TestWhatCloseHooksGet(t *testing.T) {
 // Of several declarations that fit a topic, the one with the longest prefix counts.
 func TestTheLongestPrefixOfAHistoryCounts(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker()}})
 	declared := map[string]int{"*": 1, "room:*": 2, "room:a*": 3, "room:ab*": 4, "room:abc": 5}
 	for topics, n := range declared {
 		r.History(topics, router.HistoryOptions{Messages: n})

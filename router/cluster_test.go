@@ -91,7 +91,7 @@ const testProcessTimeout = 6 * time.Second
 func cutRouters(t *testing.T, n int, test func(t *testing.T, routers []*router.Router, brokers []*cutBroker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		shared := memory.NewBroker(memory.BrokerOptions{})
+		shared := memory.NewBroker()
 		var routers []*router.Router
 		var brokers []*cutBroker
 		for range n {
@@ -186,7 +186,7 @@ func foreignMessages(t *testing.T, r *router.Router, b *cutBroker) {
 // Without addressing there is no subscription but those of topics.
 func TestWithoutAddressingTheBrokerIsNotUsed(t *testing.T) {
 	t.Parallel()
-	b := newCutBroker(memory.NewBroker(memory.BrokerOptions{}))
+	b := newCutBroker(memory.NewBroker())
 	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: b}, Authenticate: asUser}, nil)
 	p := s.dial(as("acme", "ann"))
 	p.write(echo("1", "x"))

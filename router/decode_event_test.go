@@ -23,7 +23,7 @@ func TestDecodeEvent(t *testing.T) {
 		Item  string `json:"item" validate:"required,max=10"`
 		Cents int    `json:"cents" validate:"min=1"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.Declare[price](r, "price")
 	router.Declare[struct{}](r, "nothing")
 	router.Declare[sealed](r, "sealed")

@@ -93,7 +93,7 @@ func TestDispatchAllocatesNothing(t *testing.T) {
 
 func allocRouter(refuse bool) *Router {
 	// A message without a key costs nothing more where there are keys.
-	r := New(Options{Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}})
+	r := New(Options{Backend: adapters.Backend{Idempotency: memory.NewIdempotency()}})
 	if refuse {
 		r.Use(refuseAll)
 	}

@@ -30,7 +30,7 @@ func rejecting(next ingress.Handler) ingress.Handler {
 func TestDroppedFrames(t *testing.T) {
 	t.Parallel()
 	limiting := func(drop bool) ingress.Middleware {
-		m := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Silent: drop, Cost: func(*ingress.Context) int { return 2 }})
+		m := ratelimit.New(limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Silent: drop, Cost: func(*ingress.Context) int { return 2 }})
 		return func(next ingress.Handler) ingress.Handler {
 			limited := m(next)
 			return func(c *ingress.Context) error {
@@ -128,7 +128,7 @@ func TestDroppedFramesMayClose(t *testing.T) {
 // A client whose frames are dropped does not know that it is over a limit, and is not banned.
 func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
 	t.Parallel()
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	one := func(drop bool) ingress.Middleware {
 		return ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: 24 * time.Hour}), ratelimit.PerUserOrIPPerType, ratelimit.Options{Silent: drop})
 	}
@@ -160,7 +160,7 @@ func TestDroppedFramesAreNoReasonForABan(t *testing.T) {
 // The details of a rejection say what is left.
 func TestDetailsSayWhatIsLeft(t *testing.T) {
 	t.Parallel()
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		l := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 1, Per: 24 * time.Hour})
 		cost := map[string]int{"seven": 7, "one": 1}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/testmode"
 )
@@ -50,7 +51,7 @@ type Receiver interface {
 // opts has more than one element, and once the router has served a connection.
 func Declare[T any](r Registrar, typ string, opts ...EventOptions) Event[T] {
 	d := newDeclared(r, typ, reflect.TypeFor[T]())
-	d.doc = oneOf("the event "+strconv.Quote(d.typ), opts).Doc
+	d.doc = given.Must("router", "the event "+strconv.Quote(d.typ), opts).Doc
 	d.register()
 	return Event[T]{d.typ, d.group.router}
 }
@@ -87,7 +88,7 @@ func (t Target) sendEvent(ctx context.Context, typ string, payload any, opts []P
 }
 
 func (c *Conn) sendEvent(ctx context.Context, typ string, payload any, opts []PublishOptions) error {
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	switch {
 	case err != nil:
 		return err

@@ -43,7 +43,7 @@ var sendings = map[string]func(k *router.Context, r *router.Router, typ string, 
 // not declared go with any payload. With a broker it is the same.
 func TestDeclaredEvents(t *testing.T) {
 	t.Parallel()
-	for name, broker := range map[string]memory.Broker{"alone": nil, "with a broker": memory.NewBroker(memory.BrokerOptions{})} {
+	for name, broker := range map[string]memory.Broker{"alone": nil, "with a broker": memory.NewBroker()} {
 		for way, send := range sendings {
 			t.Run(name+"/"+way, func(t *testing.T) {
 				opts := router.Options{}
@@ -161,7 +161,7 @@ func TestTypedEvents(t *testing.T) {
 // What is published before the first connection is checked, too.
 func TestDeclaredEventsBeforeServing(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	router.Declare[news](r, "news.flash")
 	if err := r.Publish(t.Context(), "news", "news.flash", other{}); err == nil {
 		t.Error("another Go type is published")

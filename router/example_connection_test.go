@@ -107,7 +107,7 @@ func ExampleOptions_onLimitExceeded() {
 		OnLimitExceeded: func(info router.LimitInfo) { reported <- info },
 	})
 	slowly := limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), slowly), ratelimit.PerUserOrIP))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(), slowly), ratelimit.PerUserOrIP))
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 
 	c := connect(r)
@@ -137,7 +137,7 @@ func ExampleLimits() {
 // A Context is the handler's; a goroutine that goes on keeps the Conn.
 func ExampleContext_Conn() {
 	baked := make(chan struct{})
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "bread.order", func(c *router.Context, _ struct{}) (struct{}, error) {
 		conn := c.Conn()
 		go func() {

@@ -23,7 +23,7 @@ func ExampleDeclare() {
 			At   time.Time `json:"at,omitzero"`
 		}
 	)
-	r := router.New(router.Options{})
+	r := router.New()
 	message := router.Declare[Message](r, "chat.message", router.EventOptions{Doc: "A message of a user."})
 	router.On(r, "chat.send", func(c *router.Context, m Say) error {
 		return message.Send(c, c.Conn(), Message{Text: m.Text})
@@ -48,7 +48,7 @@ func ExampleEvent() {
 		Symbol string  `json:"symbol"`
 		Price  float64 `json:"price"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	price := router.Declare[Price](r, "price")
 	router.RPC(r, "price.follow", func(c *router.Context, _ struct{}) (struct{}, error) {
 		return struct{}{}, c.Subscribe("prices")
@@ -77,7 +77,7 @@ func ExampleRegistrar() {
 	registerBoard := func(r router.Registrar) { // of package board
 		router.RPC(r, "open", func(*router.Context, struct{}) (string, error) { return "opened", nil })
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	registerBoard(r.Group("board."))
 
 	c := connect(r)
@@ -91,10 +91,10 @@ func ExampleRegistrar() {
 // Drawing has limits of its own; all else has those of the router.
 func ExampleRouter_Group() {
 	perUser := func(n int64) ingress.Middleware {
-		limiter := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: n, Window: 24 * time.Hour})
+		limiter := limit.New(memory.NewStore(), limit.FixedWindow{Limit: n, Window: 24 * time.Hour})
 		return ratelimit.New(limiter, ratelimit.PerUserOrIP)
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(perUser(100))
 	board := r.Group("board.", router.RouteOptions{
 		Exempt:     true,    // from the 100 a day
@@ -118,8 +118,8 @@ func ExampleRouter_Group() {
 
 // A limit for one type alone, declared where the type is.
 func ExampleRouter_With() {
-	searches := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
-	r := router.New(router.Options{})
+	searches := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Second})
+	r := router.New()
 	find := func(*router.Context, string) ([]string, error) { return nil, nil }
 	router.RPC(r.With(ratelimit.New(searches, ratelimit.PerUserOrIP)), "search", find, router.RouteOptions{
 		Doc:        "Finds messages by their text.",
@@ -136,8 +136,8 @@ func ExampleRouter_With() {
 
 // Of positions of a cursor, 200 refusals a second would help no client.
 func ExampleRouteOptions_silent() {
-	moves := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
-	r := router.New(router.Options{})
+	moves := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
+	r := router.New()
 	move := func(c *router.Context, x int) error { return c.Send("cursor.moved", x) }
 	router.On(r.With(ratelimit.New(moves, ratelimit.PerUserOrIP)), "cursor.move", move, router.RouteOptions{Silent: true})
 	router.RPC(r, "cursors", func(*router.Context, struct{}) (int64, error) { return r.Stats().Unanswered, nil })
@@ -160,7 +160,7 @@ func ExampleRouteOptions_strict() {
 		Symbol string `json:"symbol"`
 		Limit  int    `json:"limit,omitempty"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.On(r, "order", func(*router.Context, Order) error { return nil }, router.RouteOptions{Strict: true})
 
 	c := connect(r)
@@ -176,7 +176,7 @@ func ExampleRouter_Routes() {
 		Join   struct{ Room string }
 		Joined struct{ Members int }
 	)
-	r := router.New(router.Options{})
+	r := router.New()
 	rooms := r.Group("room.")
 	router.RPC(rooms, "join", func(*router.Context, Join) (Joined, error) { return Joined{}, nil },
 		router.RouteOptions{Doc: "Enters a room."})

@@ -11,7 +11,7 @@ func ExampleRouter_DecodeEvent() {
 	type Price struct {
 		Cents int `json:"cents" validate:"min=1"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.Declare[Price](r, "price")
 	for _, payload := range []string{`{"cents": 250}`, `{"cents": 0}`} { // from another program
 		price, err := r.DecodeEvent("price", []byte(payload))

@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleRouter_History() {
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker()}})
 	r.History("room:*", router.HistoryOptions{Messages: 500, Age: 24 * time.Hour})
 	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + room)
@@ -34,8 +34,8 @@ func ExampleRouter_History() {
 
 // A client that comes late reads the last messages, and then all that come.
 func ExampleContext_SubscribeFrom() {
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
-	r.History("room:*", router.HistoryOptions{})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker()}})
+	r.History("room:*")
 	router.RPC(r, "room.join", func(c *router.Context, room string) (router.HistoryPage, error) {
 		topic := "room:" + room
 		page, err := r.ReadHistory(c, topic, router.HistoryQuery{Backwards: true, Limit: 1})
@@ -60,8 +60,8 @@ func ExampleContext_SubscribeFrom() {
 
 // A client scrolls back: pages of older messages, from the newest.
 func ExampleRouter_ReadHistory() {
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
-	r.History("room:*", router.HistoryOptions{})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker()}})
+	r.History("room:*")
 	ctx := context.Background()
 	for _, text := range []string{"one", "two", "three"} {
 		if err := r.Publish(ctx, "room:a", "room.said", text); err != nil {
@@ -93,8 +93,8 @@ func ExampleRouter_ReadHistory() {
 
 // A moderator takes back a message.
 func ExampleRouter_Redact() {
-	r := router.New(router.Options{})
-	r.History("room:*", router.HistoryOptions{})
+	r := router.New()
+	r.History("room:*")
 	ctx := context.Background()
 	if err := r.Publish(ctx, "room:a", "room.said", "something bad"); err != nil {
 		fmt.Println(err)

@@ -80,7 +80,7 @@ func ExampleOptions_onRefused() {
 // observe/otel does so with traces.
 func ExampleHooks_publishMeta() {
 	type traceKey struct{}
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker()}})
 	delivered := make(chan string, 1)
 	r.AddHooks(router.Hooks{
 		PublishMeta: func(ctx context.Context) router.Meta {

@@ -9,7 +9,7 @@ import (
 // A client says in which version of the application it was written. Middleware reads that before
 // the payload is decoded, and the reply and an event have members of their own, too.
 func ExampleMeta() {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			var version int

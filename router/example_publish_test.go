@@ -11,7 +11,7 @@ import (
 
 // Only members of a room may write to it.
 func ExampleConn_IsSubscribed() {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "room.join", func(c *router.Context, room string) (bool, error) {
 		return true, c.Subscribe("room:" + room)
 	})
@@ -38,7 +38,7 @@ func ExampleConn_IsSubscribed() {
 
 // A guest may follow a room for an hour.
 func ExampleSubscribeOptions() {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "room.visit", func(c *router.Context, room string) (bool, error) {
 		return true, c.Subscribe("room:"+room, router.SubscribeOptions{Until: time.Now().Add(time.Hour)})
 	})
@@ -56,7 +56,7 @@ func ExampleContext_Publish() {
 		X int `json:"x"`
 		Y int `json:"y"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "map.open", func(c *router.Context, _ struct{}) (struct{}, error) {
 		return struct{}{}, c.Subscribe("map")
 	})
@@ -85,7 +85,7 @@ func ExampleContext_Publish() {
 
 // Whatever else the program does, it can publish, too.
 func ExampleRouter_Publish() {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "news.follow", func(c *router.Context, _ struct{}) (struct{}, error) {
 		return struct{}{}, c.Subscribe("news")
 	})

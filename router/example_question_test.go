@@ -23,7 +23,7 @@ func ExampleDeclareQuestion() {
 			Yes bool `json:"yes"`
 		}
 	)
-	r := router.New(router.Options{})
+	r := router.New()
 	confirm := router.DeclareQuestion[Confirm, Confirmed](r, "confirm")
 	router.RPC(r, "files.delete", func(c *router.Context, q Delete) (struct{}, error) {
 		answer, err := confirm.Ask(c, c.Conn(), Confirm{Text: fmt.Sprintf("Delete %d files?", len(q.Files))})

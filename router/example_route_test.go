@@ -19,7 +19,7 @@ func ExampleRouteOptions() {
 	type Joined struct {
 		Room string `json:"room"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "room.join", func(*router.Context, struct{}) (Joined, error) {
 		return Joined{"lobby"}, nil
 	}, router.RouteOptions{Reply: "room.joined"})
@@ -35,7 +35,7 @@ func ExampleRouteOptions() {
 // A report takes its time; what the same client asks meanwhile is answered.
 func ExampleRouteOptions_concurrent() {
 	written := make(chan struct{})
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "report", func(c *router.Context, _ struct{}) (string, error) {
 		select {
 		case <-written:
@@ -59,7 +59,7 @@ func ExampleRouteOptions_concurrent() {
 }
 
 func ExampleRouteOptions_timeout() {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "search", func(c *router.Context, _ struct{}) (string, error) {
 		<-c.Done() // a query that takes c gives up when its time is over
 		return "", c.Err()
@@ -82,7 +82,7 @@ func ExampleGroup_UseHandler() {
 			return next(c)
 		}
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	rooms := r.Group("room.")
 	rooms.UseHandler(adminOnly)
 	router.RPC(rooms, "delete", func(*router.Context, struct{}) (string, error) { return "deleted", nil })
@@ -105,7 +105,7 @@ func ExampleRouter_Use() {
 			return next(c)
 		}
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(readOnly)
 	router.On(r, "chat.send", func(*router.Context, string) error { return nil })
 	router.RPC(r, "room.list", func(*router.Context, struct{}) ([]string, error) { return []string{"lobby"}, nil })
@@ -124,7 +124,7 @@ func ExampleRouter_UseHandler() {
 	type Say struct {
 		Text string `json:"text"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error {
 			if m, ok := c.Message().(*Say); ok {
@@ -148,7 +148,7 @@ func ExampleRouter_UseHandler() {
 
 // A rejection may end the connection, whatever Limits.OnExceeded says.
 func ExampleRouter_Use_closing() {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(func(next ingress.Handler) ingress.Handler {
 		return func(c *ingress.Context) error {
 			if c.Identity.Tier == "" {
@@ -172,7 +172,7 @@ func ExampleContext_Progress() {
 	type Percent struct {
 		Done int `json:"done"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "import", func(c *router.Context, _ struct{}) (string, error) {
 		for _, done := range []int{50, 100} {
 			if err := c.Progress(Percent{done}); err != nil {
@@ -199,7 +199,7 @@ func ExampleContext() {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "search", func(c *router.Context, _ struct{}) (string, error) {
 		err := query(c)
 		ended <- err
@@ -229,7 +229,7 @@ func ExampleRegisterValidation() {
 	type Join struct {
 		Room string `json:"room" validate:"slug"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.On(r, "room.join", func(*router.Context, Join) error { return nil })
 
 	c := connect(r)

@@ -41,7 +41,7 @@ func ExampleContext_Subscribe() {
 	type Room struct {
 		Room string `json:"room" validate:"required,max=40"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "room.join", func(c *router.Context, q Room) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + q.Room)
 	})
@@ -67,7 +67,7 @@ func ExampleContext_Subscribe() {
 
 // Any goroutine may send to a connection, and close it.
 func ExampleConn_Send() {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "export", func(c *router.Context, _ struct{}) (struct{}, error) {
 		go func(conn *router.Conn) { // not the Context, which ends with the handler
 			if err := conn.Send("export.ready", "https://example.com/export.csv"); err != nil {
@@ -88,7 +88,7 @@ func ExampleConn_Send() {
 // Servers that share a broker share their topics. Here two routers in one process stand for two servers; servers
 // of their own use redis.NewBroker.
 func ExampleOptions_broker() {
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	var servers [2]*router.Router
 	for i := range servers {
 		servers[i] = router.New(router.Options{Backend: adapters.Backend{Broker: broker}})

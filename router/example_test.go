@@ -116,7 +116,7 @@ func Example() {
 			return ingress.Identity{User: user}, nil
 		},
 	})
-	perUser := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
+	perUser := limit.New(memory.NewStore(), limit.TokenBucket{
 		Capacity: 20, Refill: 5, Per: time.Second, // 20 at once, then 5 a second
 	})
 	r.Use(ratelimit.New(perUser, ratelimit.PerUser))
@@ -151,7 +151,7 @@ func ExampleOn() {
 	type Say struct {
 		Text string `json:"text" validate:"required,max=500"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.On(r, "chat.send", func(c *router.Context, m Say) error {
 		return c.Send("chat.heard", m)
 	})
@@ -177,7 +177,7 @@ func ExampleRPC() {
 			Total int `json:"total"`
 		}
 	)
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "sum", func(c *router.Context, q Sum) (Total, error) {
 		return Total{q.A + q.B}, nil
 	})

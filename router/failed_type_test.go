@@ -100,7 +100,7 @@ func TestErrorsNameTheTypeThatFailed(t *testing.T) {
 // The error of an event that is sent again is the first one's, type included.
 func TestRepeatedErrorsNameTheType(t *testing.T) {
 	t.Parallel()
-	inMemory(t, router.Options{Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})}}, func(r *router.Router) {
+	inMemory(t, router.Options{Backend: adapters.Backend{Idempotency: memory.NewIdempotency()}}, func(r *router.Router) {
 		router.On(r, "order", func(*router.Context, struct{}) error { return errors.NotFound.New("no such symbol") })
 	}, func(t *testing.T, _ *router.Router, c *routertest.Client) {
 		for range 2 {

@@ -28,10 +28,10 @@ type watched struct {
 func forWatched(t *testing.T, test func(w *watched)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &watched{T: t}
-		b := adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Presence: memory.NewPresence()}
+		b := adapters.Backend{Broker: memory.NewBroker(), Presence: memory.NewPresence()}
 		for range 2 {
 			r := router.New(router.Options{Backend: b, Authenticate: asUser, Addressing: router.AddressingOptions{Enabled: true}})
-			r.History("log:*", router.HistoryOptions{})
+			r.History("log:*")
 			router.RPC(r, "join", func(c *router.Context, topic string) (bool, error) {
 				return true, c.Join(topic, nil, router.JoinOptions{Grace: grace})
 			})
@@ -199,7 +199,7 @@ func TestGraceOfAResumedMember(t *testing.T) {
 }
 
 func TestGraceIsBounded(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	s := routertest.New(t, r)
 	router.RPC(r, "join", func(c *router.Context, ms int64) (bool, error) {
 		err := c.Join("room", nil, router.JoinOptions{Grace: time.Duration(ms) * time.Millisecond})

@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // Registrar is where types are registered: a [Router] or one of its groups.
@@ -42,7 +43,7 @@ func (r *Router) Group(prefix string, opts ...RouteOptions) *Group {
 func (g *Group) Group(prefix string, opts ...RouteOptions) *Group {
 	prefix = g.prefix + prefix
 	what := "the group " + strconv.Quote(prefix)
-	o := oneOf(what, opts)
+	o := given.Must("router", what, opts)
 	if o.Reply != "" || o.Progress != nil || o.Doc != "" {
 		panic("router: " + what + " has a Reply, Progress or Doc; give them to its routes")
 	}

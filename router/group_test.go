@@ -141,7 +141,7 @@ func TestMiddlewareOfAGroupRefuses(t *testing.T) {
 // What a group's options say holds for its routes, and for groups in it.
 func TestGroupsHandDownOptions(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	g := r.Group("g.", router.RouteOptions{Concurrent: true, Strict: true, Timeout: 7, MaxPayload: 1000})
 	router.RPC(g.Group("h."), "a", ok)
 	router.RPC(g, "b", ok, router.RouteOptions{Timeout: 8, MaxPayload: 2000, Reply: "done"})
@@ -166,7 +166,7 @@ func TestClashNamesBothPlaces(t *testing.T) {
 	}
 	for name, clash := range map[string]func() (first, second string){
 		"two events": func() (first, second string) {
-			r := router.New(router.Options{})
+			r := router.New()
 			first = next()
 			router.On(r, "a.b", none)
 			defer clashes(t, &first, &second)
@@ -175,7 +175,7 @@ func TestClashNamesBothPlaces(t *testing.T) {
 			return
 		},
 		"an event and a request": func() (first, second string) {
-			r := router.New(router.Options{})
+			r := router.New()
 			first = next()
 			router.RPC(r.Group("a.").Group("b"), "", ok)
 			defer clashes(t, &first, &second)
@@ -184,7 +184,7 @@ func TestClashNamesBothPlaces(t *testing.T) {
 			return
 		},
 		"two declarations": func() (first, second string) {
-			r := router.New(router.Options{})
+			r := router.New()
 			first = next()
 			router.Declare[int](r, "a.b")
 			defer clashes(t, &first, &second)

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/hub"
 )
@@ -70,7 +72,8 @@ func (o HistoryOptions) withDefaults() (HistoryOptions, error) {
 // Backend.Broker has to be a [pubsub.Log]; without a broker, the log is in the memory of this process. History panics
 // if the broker is none, if topics is empty or was declared before, if an option is not valid, and once the router has
 // served a connection.
-func (r *Router) History(topics string, o HistoryOptions) {
+func (r *Router) History(topics string, options ...HistoryOptions) {
+	o := given.Must("router", "the history of "+strconv.Quote(topics), options)
 	o, err := o.withDefaults()
 	if err != nil {
 		panic(fmt.Sprintf("router: HistoryOptions of %q: %v", topics, err))
@@ -107,7 +110,7 @@ func (r *Router) History(topics string, o HistoryOptions) {
 func (r *Router) historyLog(topics string) pubsub.Log {
 	b := &r.opts.Backend.Broker
 	if *b == nil {
-		*b = memory.NewBroker(memory.BrokerOptions{})
+		*b = memory.NewBroker()
 		r.hub.Broker = *b
 	}
 	log, ok := (*b).(pubsub.Log)

@@ -298,17 +298,17 @@ func TestSubscribingWhileMessagesAreLost(t *testing.T) {
 func TestHistoryMustMakeSense(t *testing.T) {
 	t.Parallel()
 	r := router.New(router.Options{Backend: adapters.Backend{Broker: newFaultyLog()}})
-	r.History("room:*", router.HistoryOptions{})
-	r.History("room:a", router.HistoryOptions{})
+	r.History("room:*")
+	r.History("room:a")
 	for want, f := range map[string]func(){
 		"and not a pubsub.Log": func() {
 			broker := struct{ pubsub.Broker }{newFaultyLog()} // without the methods of a Log
-			router.New(router.Options{Backend: adapters.Backend{Broker: broker}}).History("a", router.HistoryOptions{})
+			router.New(router.Options{Backend: adapters.Backend{Broker: broker}}).History("a")
 		},
-		"declared twice": func() { r.History("room:*", router.HistoryOptions{}) },
+		"declared twice": func() { r.History("room:*") },
 		"at least 1s":    func() { r.History("b", router.HistoryOptions{Age: 1}) },
 		"negative":       func() { r.History("b", router.HistoryOptions{Messages: -1}) },
-		"1 to 256 bytes": func() { r.History("", router.HistoryOptions{}) },
+		"1 to 256 bytes": func() { r.History("") },
 		"at least 10ms":  func() { router.New(router.Options{HistoryCheck: 1}) },
 		"at least 1m":    func() { router.New(router.Options{Resume: router.ResumeOptions{MaxAge: 1}}) },
 		"at least 32":    func() { router.New(router.Options{Resume: router.ResumeOptions{Keys: [][]byte{{1}}}}) },

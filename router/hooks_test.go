@@ -167,7 +167,7 @@ func TestAllHooksAreCalled(t *testing.T) {
 
 func TestNoHooksAfterTheFirstConnection(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	r.AddHooks(router.Hooks{})
 	routertest.New(t, r).Dial()
 	defer func() {
@@ -329,7 +329,7 @@ func topicRequest(typ, topic string) []byte {
 func TestBeforePublish(t *testing.T) {
 	t.Parallel()
 	var asked []string
-	r := router.New(router.Options{})
+	r := router.New()
 	r.AddHooks(router.Hooks{BeforePublish: func(_ context.Context, topic string) error {
 		asked = append(asked, topic)
 		switch topic {
@@ -378,7 +378,7 @@ func TestOnShutdown(t *testing.T) {
 	for name, work := range map[string]time.Duration{"in time": time.Second, "too long": time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				shared := memory.NewBroker(memory.BrokerOptions{})
+				shared := memory.NewBroker()
 				watching := router.New(router.Options{Backend: adapters.Backend{Broker: shared}})
 				router.RPC(watching, "join", func(c *router.Context, m text) (text, error) { return m, c.Subscribe("news") })
 				c := routertest.New(t, watching).Dial()
@@ -417,7 +417,7 @@ func TestOnShutdown(t *testing.T) {
 func TestOnShutdownThatIgnoresItsContext(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := router.New(router.Options{})
+		r := router.New()
 		release := make(chan struct{})
 		r.AddHooks(router.Hooks{OnShutdown: func(context.Context) { <-release }})
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -94,7 +94,7 @@ func TestRefusedRequestsDoNotWaitForTheirBody(t *testing.T) {
 		"while it drains": {"GET", true, http.StatusServiceUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := router.New(router.Options{})
+			r := router.New()
 			s := httptest.NewServer(r)
 			defer s.Close()
 			if c.drain {
@@ -114,7 +114,7 @@ func TestRefusedRequestsDoNotWaitForTheirBody(t *testing.T) {
 // Over HTTP/2 a refusal does not wait either, and the connection goes on.
 func TestRefusalOverHTTP2(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewUnstartedServer(router.New(router.Options{}))
+	s := httptest.NewUnstartedServer(router.New())
 	s.EnableHTTP2 = true
 	s.StartTLS()
 	defer s.Close()

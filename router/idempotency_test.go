@@ -540,7 +540,7 @@ func (s *troubledStore) Release(ctx context.Context, c idempotency.Claim) error 
 
 func TestStoreThatFails(t *testing.T) {
 	t.Parallel()
-	store := &troubledStore{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}
+	store := &troubledStore{Store: memory.NewIdempotency()}
 	closed := openShop(t, shopOptions{Store: store}, nil)
 	open := openShop(t, shopOptions{Store: store, FailOpen: true}, nil)
 	defer closeServers(t, closed.socketServer, open.socketServer)
@@ -581,7 +581,7 @@ func TestStoreThatFails(t *testing.T) {
 func TestRequestsThatStopWaiting(t *testing.T) {
 	t.Parallel()
 	takesTime(t)
-	store := &troubledStore{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}
+	store := &troubledStore{Store: memory.NewIdempotency()}
 	goOn := make(chan struct{})
 	s := openShop(t, shopOptions{Store: store, Timeout: patience}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
 	first, second := s.as("a/ann"), s.as("a/ann")
@@ -611,7 +611,7 @@ func TestLongHandlerKeepsItsClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const lease = time.Second
-		store := &troubledStore{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}
+		store := &troubledStore{Store: memory.NewIdempotency()}
 		opts := shopOptions{Store: store, Lease: lease}
 		goOn := make(chan struct{})
 		_, one := openShopInMemory(t, opts, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
@@ -672,7 +672,7 @@ func TestEventWithAKey(t *testing.T) {
 // Shutdown waits for requests that wait for an answer, and they get it.
 func TestShutdownWhileARequestWaits(t *testing.T) {
 	t.Parallel()
-	store := memory.NewIdempotency(memory.IdempotencyOptions{})
+	store := memory.NewIdempotency()
 	goOn := make(chan struct{})
 	one := openShop(t, shopOptions{Store: store}, func(*router.Context, order) (said, error) { <-goOn; return said{"done"}, nil })
 	two := openShop(t, shopOptions{Store: store}, nil)
@@ -720,7 +720,7 @@ func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 // A client that does not know what became of its order sends it again.
 func ExampleOptions_idempotency() {
 	r := router.New(router.Options{
-		Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend: adapters.Backend{Idempotency: memory.NewIdempotency()},
 		Authenticate: func(req *http.Request) (ingress.Identity, error) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},

@@ -65,7 +65,7 @@ func TestAUserSignsOutEverywhere(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", ", age), func(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
-					shared := distant{memory.NewBroker(memory.BrokerOptions{}), func() { time.Sleep(50 * time.Millisecond) }}
+					shared := distant{memory.NewBroker(), func() { time.Sleep(50 * time.Millisecond) }}
 					var clients []*routertest.Client
 					closed := make(chan int, 1)
 					for range 2 {
@@ -104,7 +104,7 @@ func TestPublishingOutlivesTheClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				near := memory.NewBroker(memory.BrokerOptions{})
+				near := memory.NewBroker()
 				broker := map[string]pubsub.Broker{
 					"memory": near, "distant": distant{near, func() { time.Sleep(50 * time.Millisecond) }},
 				}[name]
@@ -138,7 +138,7 @@ func TestPublishingOutlivesTheClient(t *testing.T) {
 					},
 				})
 				if name != "none" {
-					r.History("log:*", router.HistoryOptions{})
+					r.History("log:*")
 				}
 				router.On(r, "last", func(c *router.Context, _ struct{}) error {
 					<-c.Done()

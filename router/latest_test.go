@@ -26,7 +26,7 @@ type position struct {
 func TestLatestByKey(t *testing.T) {
 	t.Parallel()
 	const users, rounds = 10, 400
-	for name, broker := range map[string]pubsub.Broker{"alone": nil, "over a broker": memory.NewBroker(memory.BrokerOptions{})} {
+	for name, broker := range map[string]pubsub.Broker{"alone": nil, "over a broker": memory.NewBroker()} {
 		t.Run(name, func(t *testing.T) {
 			conns := make(chan *router.Conn, 1)
 			s := serveSocket(t, router.Options{
@@ -116,7 +116,7 @@ func TestLatestKeysAreNotConfused(t *testing.T) {
 // A key that is too long, or that nothing would look at, is an error.
 func TestKeysAreChecked(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	publish := func(o router.Overflow, key string) error {
 		return r.Publish(t.Context(), "map", "moved", nil, router.PublishOptions{Overflow: o, Key: key})
 	}

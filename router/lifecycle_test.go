@@ -343,7 +343,7 @@ func TestShutdownWaitsForHandlersOfConnectionsThatAreGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var done atomic.Bool
-		r := router.New(router.Options{})
+		r := router.New()
 		router.On(r, "save", func(*router.Context, struct{}) error {
 			time.Sleep(time.Second)
 			done.Store(true)

@@ -182,7 +182,7 @@ func TestRepeatedAnswersHaveTheirMeta(t *testing.T) {
 	t.Parallel()
 	handled := 0
 	s := serveSocket(t, router.Options{
-		Backend: adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend: adapters.Backend{Idempotency: memory.NewIdempotency()},
 	}, func(r *router.Router) {
 		router.RPC(r, "order", func(c *router.Context, m said) (said, error) {
 			handled++
@@ -208,7 +208,7 @@ func TestRepeatedAnswersHaveTheirMeta(t *testing.T) {
 // Meta crosses a broker, in a large message too.
 func TestMetaOverABroker(t *testing.T) {
 	t.Parallel()
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	var servers []*socketServer
 	for range 2 {
 		servers = append(servers, serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}}, subscribing))

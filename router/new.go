@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/handshake"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/router/internal/dedupe"
@@ -16,7 +17,8 @@ import (
 
 // New returns a Router. It panics if an option is not valid, with a message that says what to
 // change.
-func New(opts Options) *Router {
+func New(options ...Options) *Router {
+	opts := given.Must("router", "New", options)
 	opts, err := opts.withDefaults()
 	if err != nil {
 		panic(err.Error())

@@ -17,7 +17,7 @@ import (
 // and stays true until the next one. With and without a broker.
 func TestOnTopicSaysTheLastChange(t *testing.T) {
 	t.Parallel()
-	for name, backend := range map[string]adapters.Backend{"memory": {}, "broker": {Broker: memory.NewBroker(memory.BrokerOptions{})}} {
+	for name, backend := range map[string]adapters.Backend{"memory": {}, "broker": {Broker: memory.NewBroker()}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { onTopicSaysTheLastChange(t, backend) })
@@ -32,7 +32,7 @@ func onTopicSaysTheLastChange(t *testing.T, backend adapters.Backend) {
 		conns = append(conns, c)
 		return nil
 	}})
-	r.History("t1", router.HistoryOptions{}) // a topic of each kind
+	r.History("t1") // a topic of each kind
 	var mu sync.Mutex
 	said, calls := make(map[string]bool), 0
 	r.AddHooks(router.Hooks{OnTopic: func(topic string) {

@@ -20,7 +20,7 @@ import (
 
 // once lets n frames of a user pass in an hour, whatever their types.
 func once(n int64) ingress.Middleware {
-	return ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: n, Window: 24 * time.Hour}), ratelimit.PerUserOrIP)
+	return ratelimit.New(limit.New(memory.NewStore(), limit.FixedWindow{Limit: n, Window: 24 * time.Hour}), ratelimit.PerUserOrIP)
 }
 
 // How many of n requests are answered with a reply; all others must be refused by a limit.
@@ -75,7 +75,7 @@ func TestExemptTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ruled, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{Key: ratelimit.PerUserOrIP})
+	ruled, err := rules.New(memory.NewStore(), given, rules.Options{Key: ratelimit.PerUserOrIP})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestExemptTypes(t *testing.T) {
 // are exempt. So does a deny list.
 func TestExemptTypesAreNotFreeFromBans(t *testing.T) {
 	t.Parallel()
-	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3})
+	bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 3})
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
 		r.Use(bans.Middleware)
 		router.RPC(r, "typing", ok, router.RouteOptions{Exempt: true})
@@ -153,7 +153,7 @@ func TestDenyListsHoldForExemptTypes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limits, err := rules.New(memory.NewStore(), given)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func TestActiveClientsGoFirst(t *testing.T) {
 	var s *socketServer
 	s = serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l}}, func(r *router.Router) {
 		subscribing(r)
-		r.History("room:*", router.HistoryOptions{})
+		r.History("room:*")
 		router.On(r, "work", func(*router.Context, struct{}) error {
 			worked.Add(1)
 			return nil
@@ -210,7 +210,7 @@ func TestResumesAreDoneBeforeOthersBegin(t *testing.T) {
 		return nil
 	}}}, func(r *router.Router) {
 		subscribing(r)
-		r.History("room:*", router.HistoryOptions{})
+		r.History("room:*")
 	})
 	left := s.reader(l, "room:a")
 	left.hangUp()

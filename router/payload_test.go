@@ -77,7 +77,7 @@ func TestTypesThatJSONCannotHold(t *testing.T) {
 					}
 				}
 			}()
-			tc.wire(router.New(router.Options{}))
+			tc.wire(router.New())
 		})
 	}
 }
@@ -233,7 +233,7 @@ type pageEnd struct {
 // made up: it is logged.
 func TestTheMessageNamesTheField(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "page", func(*router.Context, pageOf[string]) (struct{}, error) { return struct{}{}, nil })
 	router.RPC(r, "end", func(*router.Context, withEmbedded) (struct{}, error) { return struct{}{}, nil })
 	c := routertest.New(t, r).Dial()

@@ -243,7 +243,7 @@ func TestOnExceededCustomLeavesItToTheHook(t *testing.T) {
 func TestRejectionFromAHandler(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := router.New(router.Options{})
+		r := router.New()
 		router.RPC(r, "costly", func(*router.Context, struct{}) (struct{}, error) {
 			return struct{}{}, errors.Join(errors.New("outer"), &errors.LimitExceeded{Kind: errors.LimitRate, Observed: 5, Limit: 3, Never: true})
 		})

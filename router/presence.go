@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/hub"
 )
@@ -79,7 +80,7 @@ func (c *Conn) joinWith(ctx context.Context, topic string, data []byte, grace ti
 // Join subscribes the connection to a topic and lists it as present. See
 // [Context.Join]. ctx is for the call alone; the membership lasts.
 func (c *Conn) Join(ctx context.Context, topic string, data any, opts ...JoinOptions) error {
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	if err != nil {
 		return err
 	}

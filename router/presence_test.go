@@ -166,7 +166,7 @@ func TestJoiningThatFails(t *testing.T) {
 // A part of the backend that is shared, and another one that is not, would list members whom nothing reaches.
 func TestSharedPresenceNeedsABroker(t *testing.T) {
 	t.Parallel()
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	for name, tc := range map[string]struct {
 		backend adapters.Backend
 		refused bool

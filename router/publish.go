@@ -3,10 +3,10 @@ package router
 import (
 	"context"
 	"crypto/sha256"
-	"reflect"
 	"strconv"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/frame"
 	"github.com/wskit/wskit/router/internal/hub"
@@ -73,7 +73,7 @@ func (r *Router) publish(ctx context.Context, batch *hub.Peer, topic, typ string
 	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	if err != nil {
 		return err
 	}
@@ -103,18 +103,6 @@ func (r *Router) countPublished(err error) error {
 		r.stats.publishFailed.Add(1)
 	}
 	return err
-}
-
-// onlyOption returns the options of a call, which may be given once.
-func onlyOption[O any](opts []O) (o O, err error) {
-	switch len(opts) {
-	case 0:
-		return o, nil
-	case 1:
-		return opts[0], nil
-	default:
-		return o, errors.Internal.Errorf("router: %d %s are given; merge them into one", len(opts), reflect.TypeFor[O]().Name())
-	}
 }
 
 // encode makes the message that all receivers share.

@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"fmt"
 	"reflect"
+	"strconv"
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/frame"
 )
@@ -45,7 +46,7 @@ type QuestionOptions struct {
 // decoded, if opts has more than one element, and once the router has served a connection.
 func DeclareQuestion[Q, A any](r Registrar, typ string, opts ...QuestionOptions) Question[Q, A] {
 	d := newDeclared(r, typ, reflect.TypeFor[Q]())
-	o := oneOf("the question "+fmt.Sprintf("%q", d.typ), opts)
+	o := given.Must("router", "the question "+strconv.Quote(d.typ), opts)
 	route := RouteOptions{}
 	route.inherit(d.group)
 	answer := codec.Decoded(reflect.TypeFor[A](), "the answer", d.typ, route.Strict)

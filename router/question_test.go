@@ -622,7 +622,7 @@ func TestAnswersThatPanicWhenTheyAreDecoded(t *testing.T) {
 
 func TestDeclaredQuestions(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	g := r.Group("files.")
 	q := router.DeclareQuestion[confirm, confirmed](g, "confirm", router.QuestionOptions{Doc: "Asks.", Timeout: time.Minute})
 	router.DeclareQuestion[struct{}, *confirmed](r, "plain")
@@ -668,7 +668,7 @@ func TestDeclaredQuestions(t *testing.T) {
 	}
 
 	synctest.Test(t, func(t *testing.T) {
-		other := router.New(router.Options{})
+		other := router.New()
 		conns := make(chan *router.Conn, 1)
 		router.RPC(other, "conn", func(c *router.Context, _ struct{}) (struct{}, error) { conns <- c.Conn(); return struct{}{}, nil })
 		c := routertest.New(t, other).Dial()
@@ -683,7 +683,7 @@ func TestDeclaredQuestions(t *testing.T) {
 func TestAnswerOfTheTestKit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := router.New(router.Options{})
+		r := router.New()
 		q := router.DeclareQuestion[confirm, confirmed](r, "confirm")
 		router.RPC(r, "delete", func(c *router.Context, m said) (string, error) {
 			return outcome(q.Ask(c, c.Conn(), confirm(m))), nil

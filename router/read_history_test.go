@@ -95,7 +95,7 @@ func TestSubscribeFrom(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
 	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l}}, func(r *router.Router) {
-		r.History("room:*", router.HistoryOptions{})
+		r.History("room:*")
 		router.RPC(r, "from", func(c *router.Context, pos said) (said, error) { return pos, c.SubscribeFrom("room:a", pos.Text) })
 	})
 	s.appends(0, 200)

@@ -11,7 +11,7 @@ import (
 )
 
 func ExampleRouter_Ready() {
-	r := router.New(router.Options{})
+	r := router.New()
 	mux := http.NewServeMux()
 	mux.Handle("/ws", r)
 	mux.Handle("GET /ready", r.Ready())

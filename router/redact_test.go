@@ -180,7 +180,7 @@ func TestRedactRefuses(t *testing.T) {
 		}
 	})
 	s := &revoking{T: t}
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	s.start(plainLog{b, b})
 	err := s.routers[0].Redact(context.Background(), "log:a", (pubsub.Position{Epoch: 1, Offset: 1, Tag: 1}).String(), nil)
 	if errors.CodeOf(err) != errors.Internal {

@@ -95,7 +95,7 @@ func TestPagesSeeWhyTheyAreRefused(t *testing.T) {
 func TestAcceptedRefusalsHoldLittle(t *testing.T) {
 	t.Parallel()
 	takesTime(t)
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	fast := limit.TokenBucket{Capacity: 10_000, Refill: 10_000, Per: time.Second}
 	gate := gate.New(store, gate.Options{PerIP: fast, PerIdentity: fast, MaxPerIP: -1})
 	s := serveSocket(t, router.Options{Authenticate: refusing, Gate: gate}, nil)
@@ -133,7 +133,7 @@ func TestAcceptedRefusalsHoldLittle(t *testing.T) {
 // With a gate and Authenticate, one option is enough.
 func TestRefusalsOfTheGateAreAccepted(t *testing.T) {
 	t.Parallel()
-	gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
+	gate := gate.New(memory.NewStore(), gate.Options{
 		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(gate.Refusal) {},
 	})
 	s := serveSocket(t, router.Options{Gate: gate}, nil)

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/frame"
 )
@@ -138,24 +139,13 @@ func RPC[T, R any](r Registrar, typ string, h func(*Context, T) (R, error), opts
 	rt.register()
 }
 
-// oneOf returns the options of what, which has one of them at most.
-func oneOf[O any](what string, opts []O) (o O) {
-	switch len(opts) {
-	case 0:
-		return o
-	case 1:
-		return opts[0]
-	}
-	panic(fmt.Sprintf("router: %s has %d %s; merge them into one", what, len(opts), reflect.TypeFor[O]().Name()))
-}
-
 // newRoute makes a route for On or RPC, which call it: see caller.
 func newRoute(r Registrar, typ string, opts []RouteOptions) *route {
 	g := r.group()
 	rt := &route{typ: g.prefix + typ, place: caller(), group: g}
 	rt.counters.Init()
 	what := strconv.Quote(rt.typ)
-	rt.opts = oneOf(what, opts)
+	rt.opts = given.Must("router", what, opts)
 	rt.opts.check(what)
 	rt.opts.inherit(g)
 	return rt

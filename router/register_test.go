@@ -22,27 +22,27 @@ func TestWiringMistakes(t *testing.T) {
 		name, says string
 		wire       func()
 	}{
-		{"twice", "registered twice", func() { r := router.New(router.Options{}); router.On(r, "a", none); router.On(r, "a", none) }},
-		{"empty type", "give it a name", func() { router.On(router.New(router.Options{}), "", none) }},
-		{"reserved type", "reserved", func() { router.On(router.New(router.Options{}), "__mine", none) }},
-		{"reserved error", "reserved", func() { router.On(router.New(router.Options{}), "RPC_ERROR", none) }},
-		{"long type", "longer than 128", func() { router.On(router.New(router.Options{}), strings.Repeat("x", 129), none) }},
+		{"twice", "registered twice", func() { r := router.New(); router.On(r, "a", none); router.On(r, "a", none) }},
+		{"empty type", "give it a name", func() { router.On(router.New(), "", none) }},
+		{"reserved type", "reserved", func() { router.On(router.New(), "__mine", none) }},
+		{"reserved error", "reserved", func() { router.On(router.New(), "RPC_ERROR", none) }},
+		{"long type", "longer than 128", func() { router.On(router.New(), strings.Repeat("x", 129), none) }},
 		{"reply of an event", "register it with RPC", func() {
-			router.On(router.New(router.Options{}), "a", none, router.RouteOptions{Reply: "b"})
+			router.On(router.New(), "a", none, router.RouteOptions{Reply: "b"})
 		}},
 		{"unknown rule", "RegisterValidation", func() {
-			router.On(router.New(router.Options{}), "a", func(*router.Context, struct {
+			router.On(router.New(), "a", func(*router.Context, struct {
 				A string `validate:"requird"`
 			}) error {
 				return nil
 			})
 		}},
-		{"nil handler", "pass a function", func() { router.On[struct{}](router.New(router.Options{}), "a", nil) }},
-		{"nil middleware", "argument 2 of Use is nil", func() { router.New(router.Options{}).Use(ingress.RequireUser, nil) }},
-		{"nil middleware of handlers", "UseHandler is nil", func() { router.New(router.Options{}).UseHandler(nil) }},
-		{"nil middleware of routes", "With is nil", func() { router.New(router.Options{}).With(nil) }},
+		{"nil handler", "pass a function", func() { router.On[struct{}](router.New(), "a", nil) }},
+		{"nil middleware", "argument 2 of Use is nil", func() { router.New().Use(ingress.RequireUser, nil) }},
+		{"nil middleware of handlers", "UseHandler is nil", func() { router.New().UseHandler(nil) }},
+		{"nil middleware of routes", "With is nil", func() { router.New().With(nil) }},
 		{"two options", "merge them", func() {
-			router.On(router.New(router.Options{}), "a", none, router.RouteOptions{}, router.RouteOptions{})
+			router.On(router.New(), "a", none, router.RouteOptions{}, router.RouteOptions{})
 		}},
 		{"any origin", "InsecureAnyOrigin", func() { router.New(router.Options{Origins: []string{"*"}}) }},
 		{"origin with a path", "has no path", func() { router.New(router.Options{Origins: []string{"https://a.example/chat"}}) }},
@@ -57,7 +57,7 @@ func TestWiringMistakes(t *testing.T) {
 		{"close code", "4000 to 4999", func() { router.New(router.Options{Limits: router.Limits{CloseCode: 1006}}) }},
 		{"wait for a CPU", "at least 1ms", func() { router.New(router.Options{Overload: router.OverloadOptions{Target: time.Microsecond}}) }},
 		{"priority of a tier", "from -3 to 3", func() { router.New(router.Options{Overload: router.OverloadOptions{Tiers: map[string]int{"paid": 4}}}) }},
-		{"priority of a route", "from -3 to 3", func() { router.On(router.New(router.Options{}), "x", none, router.RouteOptions{Priority: -4}) }},
+		{"priority of a route", "from -3 to 3", func() { router.On(router.New(), "x", none, router.RouteOptions{Priority: -4}) }},
 		{"time", "negative", func() { router.New(router.Options{Liveness: router.Liveness{PongTimeout: -1}}) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -74,7 +74,7 @@ func TestWiringMistakes(t *testing.T) {
 
 func TestRegisteringAfterServing(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	g := r.Group("g.")
 	routertest.New(t, r).Dial()
 	for name, late := range map[string]func(){
@@ -210,14 +210,14 @@ func TestAPlainRequestGetsAnExplanation(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"GET", "POST"} {
 		w := httptest.NewRecorder()
-		router.New(router.Options{}).ServeHTTP(w, httptest.NewRequest(method, "/ws", nil))
+		router.New().ServeHTTP(w, httptest.NewRequest(method, "/ws", nil))
 		if w.Code != http.StatusUpgradeRequired || !strings.Contains(w.Body.String(), "WebSocket client") {
 			t.Errorf("%s: %d %s", method, w.Code, w.Body)
 		}
 	}
 	w, req := httptest.NewRecorder(), httptest.NewRequest("GET", "/ws", nil) // of a client, through a proxy
 	req.Header.Set("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ==")
-	if router.New(router.Options{}).ServeHTTP(w, req); w.Code != http.StatusUpgradeRequired || !strings.Contains(w.Body.String(), "the proxy") {
+	if router.New().ServeHTTP(w, req); w.Code != http.StatusUpgradeRequired || !strings.Contains(w.Body.String(), "the proxy") {
 		t.Errorf("without Upgrade: %d %s", w.Code, w.Body)
 	}
 }

@@ -247,7 +247,7 @@ func TestRenewalsAsMessages(t *testing.T) {
 	t.Parallel()
 	var charged []string
 	opts := router.Options{
-		Backend:  adapters.Backend{Idempotency: memory.NewIdempotency(memory.IdempotencyOptions{})},
+		Backend:  adapters.Backend{Idempotency: memory.NewIdempotency()},
 		Liveness: router.Liveness{IdleTimeout: time.Minute},
 	}
 	synctest.Test(t, func(t *testing.T) {

@@ -67,7 +67,7 @@ func TestResume(t *testing.T) {
 // The same with the logs of memory.Broker.
 func TestResumeInMemory(t *testing.T) {
 	t.Parallel()
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	broker := memory.NewBroker()
 	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: broker}}, func(r *router.Router) {
 		subscribing(r)
 		r.History("room:*", router.HistoryOptions{Messages: 200})
@@ -542,7 +542,7 @@ func TestTicketsAreRenewed(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
 	inMemory(t, router.Options{Backend: adapters.Backend{Broker: l}, Resume: router.ResumeOptions{MaxAge: time.Hour}}, func(r *router.Router) {
-		r.History("room:*", router.HistoryOptions{})
+		r.History("room:*")
 		subscribing(r)
 	}, func(t *testing.T, r *router.Router, c *routertest.Client) {
 		type subscribed struct {
@@ -600,7 +600,7 @@ func TestPresenceIsRestored(t *testing.T) {
 	t.Parallel()
 	l := newFaultyLog()
 	s := serveSocket(t, router.Options{Backend: adapters.Backend{Broker: l, Presence: memory.NewPresence()}}, func(r *router.Router) {
-		r.History("room:*", router.HistoryOptions{})
+		r.History("room:*")
 		router.RPC(r, "join", func(c *router.Context, m said) (said, error) { return m, c.Join("room:a", m) })
 		router.RPC(r, "enter", func(c *router.Context, m said) (said, error) { return m, c.Join("room:a", nil) })
 		router.RPC(r, "follow", func(c *router.Context, m said) (said, error) { return m, c.Subscribe("room:a") })
@@ -657,7 +657,7 @@ func TestResumeOfATopicThatOnOpenJoins(t *testing.T) {
 	var shown atomic.Value
 	shown.Store("Ann")
 	r := router.New(router.Options{OnOpen: func(c *router.Conn) error { return c.Join(c.Context(), "room:a", shown.Load()) }})
-	r.History("room:*", router.HistoryOptions{})
+	r.History("room:*")
 	s := routertest.New(t, r)
 	type subscribed struct {
 		Pos     string `json:"pos"`

@@ -68,7 +68,7 @@ func (r *Router) Revoke(ctx context.Context, right Right) error {
 func (r *Router) initRights() {
 	log, _ := r.opts.Backend.Broker.(pubsub.Log)
 	if r.opts.Backend.Broker == nil {
-		log = memory.NewBroker(memory.BrokerOptions{})
+		log = memory.NewBroker()
 	}
 	r.rights.Config = rights.Config{
 		Log: log, Topic: hub.ReservedTopics + "rights", Keep: r.tickets.maxAge, Carry: r.carryRevocation, Logger: r.opts.Logger,

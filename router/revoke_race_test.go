@@ -74,7 +74,7 @@ func TestRevokeRaces(t *testing.T) {
 	})
 	t.Run("two servers in memory", func(t *testing.T) {
 		t.Parallel()
-		b := adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}
+		b := adapters.Backend{Broker: memory.NewBroker()}
 		revokeRaces(t, races(t, 1000), b, true, b)
 	})
 	t.Run("two servers on Redis", func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRevokeRaces(t *testing.T) {
 		open := func() adapters.Backend {
 			client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
 			t.Cleanup(func() { _ = client.Close() })
-			broker := redis.NewBroker(client, redis.BrokerOptions{})
+			broker := redis.NewBroker(client)
 			t.Cleanup(func() { _ = broker.Close() })
 			return adapters.Backend{Broker: broker}
 		}

@@ -47,7 +47,7 @@ func forRevoking(t *testing.T, test func(s *revoking)) {
 		})
 	}
 	run("one", nil)
-	shared := memory.NewBroker(memory.BrokerOptions{})
+	shared := memory.NewBroker()
 	run("two", shared, shared)
 }
 
@@ -56,7 +56,7 @@ func (s *revoking) start(b pubsub.Broker) {
 	opts.Addressing.Enabled = b != nil
 	opts.Resume.Keys = [][]byte{[]byte(strings.Repeat("k", 32))}
 	r := router.New(opts)
-	r.History("log:*", router.HistoryOptions{})
+	r.History("log:*")
 	router.RPC(r, "enter", func(c *router.Context, topic string) (bool, error) {
 		if s.asked != nil {
 			s.asked(topic)
@@ -195,7 +195,7 @@ func TestRevokedTickets(t *testing.T) {
 // A server that starts after a revocation knows it.
 func TestRevokedTicketOnAServerThatStartsLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := memory.NewBroker(memory.BrokerOptions{})
+		shared := memory.NewBroker()
 		s := &revoking{T: t, presence: memory.NewPresence()}
 		s.start(shared)
 		ann := s.dial(0, "ann")
@@ -316,7 +316,7 @@ type countedBroker struct{ pubsub.ReceiverCounter }
 func TestRevokeNeedsALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &revoking{T: t, presence: memory.NewPresence()}
-		opts := router.Options{Authenticate: asUser, Backend: adapters.Backend{Broker: countedBroker{memory.NewBroker(memory.BrokerOptions{})}}}
+		opts := router.Options{Authenticate: asUser, Backend: adapters.Backend{Broker: countedBroker{memory.NewBroker()}}}
 		opts.Addressing.Enabled = true
 		r := router.New(opts)
 		router.RPC(r, "enter", func(c *router.Context, topic string) (bool, error) { return true, c.Subscribe(topic) })
@@ -335,7 +335,7 @@ func TestRevokeNeedsALog(t *testing.T) {
 // A server that is cut off from what others publish, for less than ProcessTimeout, and can read, denies a revoked ticket.
 func TestRevokedTicketOnAServerThatHearsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := memory.NewBroker(memory.BrokerOptions{})
+		shared := memory.NewBroker()
 		cut := newCutBroker(shared)
 		s := &revoking{T: t, presence: memory.NewPresence()}
 		s.start(shared)

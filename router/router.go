@@ -1,8 +1,8 @@
 // Package router serves WebSocket connections: it decodes each message into the
 // type its handler takes, checks it, and sends the answer.
 //
-//	r := router.New(router.Options{})
-//	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{
+//	r := router.New()
+//	r.Use(ratelimit.New(limit.New(memory.NewStore(), limit.TokenBucket{
 //		Capacity: 200, Refill: 100, Per: time.Second,
 //	}), ratelimit.Options{}))
 //

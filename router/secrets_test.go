@@ -61,7 +61,7 @@ func TestTokensAreNeitherLoggedNorEchoed(t *testing.T) {
 					Authenticate: func(req *http.Request) (ingress.Identity, error) {
 						return ingress.Identity{User: "ann"}, refusal
 					},
-					Gate: gate.New(memory.NewStore(memory.Options{}), gate.Options{
+					Gate: gate.New(memory.NewStore(), gate.Options{
 						PerIP: fast, PerIdentity: limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Hour}, MaxPerUser: -1,
 						Limiter: limit.Options{Logger: logger},
 					}),

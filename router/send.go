@@ -6,6 +6,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router/internal/codec"
 	"github.com/wskit/wskit/router/internal/frame"
 )
@@ -87,7 +88,7 @@ func (c *Conn) Queued() int { return c.stream.Out.Queued() }
 
 // enqueueEvent encodes an event and queues it.
 func (c *Conn) enqueueEvent(typ string, payload any, opts []SendOptions) error {
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func TestServeFailsWithARemedy(t *testing.T) {
 // Times that are 0 are set, and others kept. A server that the program closes ends Serve.
 func TestServeSetsTimes(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	server := &http.Server{Addr: "127.0.0.1:0", Handler: r, ReadTimeout: -1, IdleTimeout: time.Hour}
 	server.BaseContext = func(net.Listener) context.Context { go server.Close(); return context.Background() }
 	if err := r.Serve(t.Context(), server); err != nil {

@@ -287,12 +287,12 @@ func TestPublishingIsCounted(t *testing.T) {
 		t.Run(topic, func(t *testing.T) {
 			opts := router.Options{}
 			if topic != "local" {
-				opts.Backend.Broker = memory.NewBroker(memory.BrokerOptions{})
+				opts.Backend.Broker = memory.NewBroker()
 			}
 			opts.OnOpen = func(c *router.Conn) error { return c.Subscribe(context.Background(), topic) }
 			s := serveSocket(t, opts, func(r *router.Router) {
 				if topic == "history" {
-					r.History(topic, router.HistoryOptions{})
+					r.History(topic)
 				}
 			})
 			a, b := s.dial(), s.dial()
@@ -369,7 +369,7 @@ func TestFiguresAreBounded(t *testing.T) {
 func TestRejectionsByLimiter(t *testing.T) {
 	t.Parallel()
 	s := serveSocket(t, router.Options{}, func(r *router.Router) {
-		r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
+		r.Use(ratelimit.New(limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour},
 			limit.Options{Name: "frames"}), ratelimit.PerUserOrIPPerType))
 	})
 	p := s.dial()

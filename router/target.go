@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/cluster"
 	"github.com/wskit/wskit/router/internal/frame"
@@ -89,7 +90,7 @@ func (t Target) Send(ctx context.Context, typ string, payload any, opts ...Publi
 	if err := t.check(); err != nil {
 		return err
 	}
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	if err == nil {
 		err = checkAppend(false, o)
 	}

@@ -56,7 +56,7 @@ func forServers(t *testing.T, opts router.Options, test func(t *testing.T, a *ad
 	run("one", 1, func(*router.Options) {})
 	run("several", 3, func(o *router.Options) {
 		// A process that does not get to run for a fifth of it may have missed messages, and Close fails; a seventh is waited for.
-		o.Backend.Broker, o.Backend.ProcessTimeout = memory.NewBroker(memory.BrokerOptions{}), 10*time.Second
+		o.Backend.Broker, o.Backend.ProcessTimeout = memory.NewBroker(), 10*time.Second
 		o.Addressing.Timeout = patience // it comes back when it runs again
 	})
 }
@@ -509,7 +509,7 @@ func TestTargetsInOneProcess(t *testing.T) {
 func TestTargetsThatCannotBeAddressed(t *testing.T) {
 	t.Parallel()
 	ctx := context.Background()
-	off, on := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{}), Shared: true}}), router.New(router.Options{})
+	off, on := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(), Shared: true}}), router.New()
 	for name, c := range map[string]struct {
 		to   router.Target
 		code errors.Code

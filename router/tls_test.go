@@ -50,7 +50,7 @@ func TestOverTCPAndTLS(t *testing.T) {
 // opened by HTTP/1.1, and a request by HTTP/2 is refused with what to do instead.
 func TestServerThatOffersHTTP2(t *testing.T) {
 	t.Parallel()
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
 	s := httptest.NewUnstartedServer(r)
 	s.EnableHTTP2 = true

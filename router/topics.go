@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/hub"
 	"github.com/wskit/wskit/router/internal/life"
@@ -34,7 +35,7 @@ type SubscribeOptions struct {
 
 // untilOf returns SubscribeOptions.Until.
 func untilOf(opts []SubscribeOptions) (time.Time, error) {
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	if err == nil && !o.Until.IsZero() && !time.Now().Before(o.Until) {
 		err = errors.PermissionDenied.New("the right to this topic has ended; set an Until that is to come")
 	}

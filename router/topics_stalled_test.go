@@ -39,7 +39,7 @@ type stalling struct {
 
 func newStalling() *stalling {
 	b := &stalling{
-		Broker: memory.NewBroker(memory.BrokerOptions{}), gate: make(chan struct{}),
+		Broker: memory.NewBroker(), gate: make(chan struct{}),
 		calls: map[string]int{}, running: map[string]int{}, latest: map[string]context.Context{},
 	}
 	close(b.gate)
@@ -423,7 +423,7 @@ func TestJoiningWhileRedisStandsStill(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = store.Close() })
-	broker := redis.NewBroker(store.Client(), redis.BrokerOptions{})
+	broker := redis.NewBroker(store.Client())
 	s, conns, closed := stalledServer(t, broker, router.Options{})
 	t.Cleanup(func() { _ = broker.Close() })
 	var stay, leave []*peer

@@ -9,7 +9,7 @@ import (
 
 // What a message of another process takes to find out that the process is in touch.
 func BenchmarkInTouch(b *testing.B) {
-	r := New(Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}, Addressing: AddressingOptions{Enabled: true}})
+	r := New(Options{Backend: adapters.Backend{Broker: memory.NewBroker()}, Addressing: AddressingOptions{Enabled: true}})
 	defer r.Shutdown(b.Context())
 	if err := r.cluster.AwaitReady(b.Context()); err != nil {
 		b.Fatal(err)

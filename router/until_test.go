@@ -38,8 +38,8 @@ type resumedAs struct {
 
 // limited is a router with memberships that end.
 func limited(t *testing.T) (*router.Router, *routertest.Server) {
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
-	r.History("log:*", router.HistoryOptions{})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: memory.NewBroker()}})
+	r.History("log:*")
 	until := func(m membership) (o []router.SubscribeOptions) {
 		if m.Until != 0 {
 			o = append(o, router.SubscribeOptions{Until: time.Now().Add(time.Duration(m.Until) * time.Second)})

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router/internal/hub"
 )
@@ -42,7 +43,7 @@ func (c *Conn) WatchPresence(ctx context.Context, topic string, opts ...WatchOpt
 	if err := hub.CheckTopic(topic); err != nil {
 		return err
 	}
-	o, err := onlyOption(opts)
+	o, err := given.Options("router", "the call", opts)
 	if err != nil {
 		return err
 	}

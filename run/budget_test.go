@@ -93,7 +93,7 @@ func TestNeverMoreThanTheBudget(t *testing.T) {
 		var failed, steps atomic.Int64
 		var spent [users]atomic.Int64
 		quiet := slog.New(slog.DiscardHandler)
-		store := failingRefunds{memory.NewStore(memory.Options{}), &failed}
+		store := failingRefunds{memory.NewStore(), &failed}
 		r := router.New(router.Options{
 			Backend: adapters.Backend{Limits: store}, Authenticate: authenticate, Logger: quiet,
 		})

@@ -28,7 +28,7 @@ type (
 
 // newParrot is the first code of docs/runs.md.
 func newParrot(r *router.Router) (*run.Runs, error) {
-	runs, err := run.New(r, run.Options{})
+	runs, err := run.New(r)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func ExampleWriter_Spend() {
 	}
 	s := httptest.NewServer(r)
 	defer s.Close()
-	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"))
 	if err != nil {
 		panic(err)
 	}
@@ -93,7 +93,7 @@ func ExampleWriter_Spend() {
 
 // A handler that asks the user before it goes on.
 func ExampleAsk() {
-	runs, err := run.New(router.New(router.Options{}), run.Options{})
+	runs, err := run.New(router.New())
 	if err != nil {
 		panic(err)
 	}
@@ -108,7 +108,7 @@ func ExampleAsk() {
 
 // An import that goes on behind its last file when its process is killed.
 func ExampleWriter_Checkpoint() {
-	runs, err := run.New(router.New(router.Options{}), run.Options{})
+	runs, err := run.New(router.New())
 	if err != nil {
 		panic(err)
 	}
@@ -150,7 +150,7 @@ func ExampleRuns_Wait() {
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	r := router.New(router.Options{})
+	r := router.New()
 	runs, err := newParrot(r)
 	if err != nil {
 		panic(err)
@@ -158,7 +158,7 @@ func Example() {
 	s := httptest.NewServer(r)
 	defer s.Close()
 	dial := func() *client.Client {
-		c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+		c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"))
 		if err != nil {
 			panic(err)
 		}

@@ -308,7 +308,7 @@ func TestARunOfAKilledProcess(t *testing.T) {
 // untilNoneIsRegistered waits until no process says that it runs a run.
 func untilNoneIsRegistered(t *testing.T, s *redistest.Server) adapters.Backend {
 	t.Helper()
-	b, err := redis.Open(t.Context(), s.URL(), redis.Options{})
+	b, err := redis.Open(t.Context(), s.URL())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,8 +28,8 @@ func TestRestart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shared := adapters.Backend{
-					Broker: memory.NewBroker(memory.BrokerOptions{}), Presence: memory.NewPresence(),
-					Limits: memory.NewStore(memory.Options{}),
+					Broker: memory.NewBroker(), Presence: memory.NewPresence(),
+					Limits: memory.NewStore(),
 				}
 				type server struct {
 					r    *router.Router
@@ -39,7 +39,7 @@ func TestRestart(t *testing.T) {
 				var servers []server
 				for range test.ends + 1 {
 					r := router.New(router.Options{Backend: shared, Authenticate: authenticate})
-					runs, err := run.New(r, run.Options{})
+					runs, err := run.New(r)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -1,7 +1,7 @@
 // Package run keeps work that outlives the connection on which it was begun: an answer of a language model, a report,
 // an import. Its output goes on when the page reloads, is seen on the other devices of the user, and has one end.
 //
-//	runs, err := run.New(r, run.Options{})
+//	runs, err := run.New(r)
 //	…
 //	run.Handle(runs, "ask", func(ctx context.Context, q Ask, w *run.Writer) error {
 //		for word := range model.Stream(ctx, q.Text) {
@@ -37,6 +37,7 @@ import (
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
@@ -170,7 +171,8 @@ type backend struct {
 // New makes the runs of a router, which has not served a connection yet. When the router shuts down, none begins any
 // more, those there are may finish in its time, and the others end as lost. It fails if an option makes no sense, or if
 // the router's backend cannot share runs.
-func New(r *router.Router, o Options) (*Runs, error) {
+func New(r *router.Router, options ...Options) (*Runs, error) {
+	o := given.Must("run", "New", options)
 	o, err := o.withDefaults()
 	if err != nil {
 		return nil, err
@@ -246,7 +248,7 @@ const (
 // backendOf is what is used of a backend.
 func backendOf(b adapters.Backend) (own backend, err error) {
 	if !b.Shared && b.Limits == nil {
-		b.Limits = memory.NewStore(memory.Options{})
+		b.Limits = memory.NewStore()
 	}
 	var ok [3]bool
 	own.timeout, own.limits = b.ProcessTimeout, b.Limits

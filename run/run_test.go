@@ -341,7 +341,7 @@ func TestAtOnce(t *testing.T) {
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter()
-		runs, err := run.New(r, run.Options{})
+		runs, err := run.New(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -370,12 +370,12 @@ func TestWait(t *testing.T) {
 func TestShutdown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		shared := adapters.Backend{
-			Broker: memory.NewBroker(memory.BrokerOptions{}), Presence: memory.NewPresence(),
-			Limits: memory.NewStore(memory.Options{}),
+			Broker: memory.NewBroker(), Presence: memory.NewPresence(),
+			Limits: memory.NewStore(),
 		}
 		start := func() (*router.Router, *routertest.Client) {
 			r := router.New(router.Options{Backend: shared, Authenticate: authenticate})
-			runs, err := run.New(r, run.Options{})
+			runs, err := run.New(r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -406,7 +406,7 @@ func TestALateClient(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter()
-		runs, err := run.New(r, run.Options{})
+		runs, err := run.New(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -442,7 +442,7 @@ func TestALateClient(t *testing.T) {
 func TestOutputsOfOtherAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRouter()
-		if _, err := run.New(r, run.Options{}); err != nil {
+		if _, err := run.New(r); err != nil {
 			t.Fatal(err)
 		}
 		id := strings.Repeat("P", 16) + "-run"

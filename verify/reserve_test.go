@@ -43,7 +43,7 @@ var policies = []limit.Policy{
 // others come between a reservation and its end. The check is of whatever history there is then.
 func pause(d time.Duration) { time.Sleep(d) }
 
-func standing() int64 { return 1_795_219_200_000_007 }
+func standing() time.Time { return time.UnixMicro(1_795_219_200_000_007) }
 
 // event is one call, as the process that makes it writes it down: first without and then with its
 // result. A call without result was cut off, or failed: it may have been carried out, at any time

@@ -26,7 +26,7 @@ func Example() {
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	hook, err := webhook.New(ctx, router.New(router.Options{}), webhook.Options{
+	hook, err := webhook.New(ctx, router.New(), webhook.Options{
 		URL: service.URL, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, Private: true,
 	})
 	if err != nil {

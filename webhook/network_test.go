@@ -22,7 +22,7 @@ func outcome(t *testing.T, o webhook.Options) string {
 	outages := make(chan errors.Outage, 10)
 	o.Secrets, o.OnOutage = []string{secret}, func(out errors.Outage) { outages <- out }
 	ctx, cancel := context.WithCancel(t.Context())
-	w, err := webhook.New(ctx, router.New(router.Options{}), o)
+	w, err := webhook.New(ctx, router.New(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestSecretsAreNotLogged(t *testing.T) {
 		return log.String()
 	}
 	poll.Until(t, "both failures to be logged", func() bool { return strings.Count(text(), "private network") == 2 })
-	_, err := webhook.New(t.Context(), router.New(router.Options{}), webhook.Options{URL: "ftp://ann:hunter2@127.0.0.1", Secrets: []string{secret}})
+	_, err := webhook.New(t.Context(), router.New(), webhook.Options{URL: "ftp://ann:hunter2@127.0.0.1", Secrets: []string{secret}})
 	if all := text() + err.Error(); strings.Contains(all, "hunter2") || strings.Contains(all, secret[6:]) {
 		t.Error(all)
 	}

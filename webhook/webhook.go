@@ -129,10 +129,10 @@ func New(ctx context.Context, r *router.Router, o Options) (*Webhook, error) {
 func backendOf(b adapters.Backend) (own backend, err error) {
 	if !b.Shared {
 		if b.Broker == nil {
-			b.Broker = memory.NewBroker(memory.BrokerOptions{})
+			b.Broker = memory.NewBroker()
 		}
 		if b.Limits == nil {
-			b.Limits = memory.NewStore(memory.Options{})
+			b.Limits = memory.NewStore()
 		}
 	}
 	var ok [3]bool

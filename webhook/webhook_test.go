@@ -257,7 +257,7 @@ func TestWhatMayHaveComeIsTakenBack(t *testing.T) {
 		s := &service{t: t, status: http.StatusOK}
 		o := webhook.Options{Topics: []string{"*"}}
 		r := joinable(adapters.Backend{
-			Broker: memory.NewBroker(memory.BrokerOptions{}), Limits: memory.NewStore(memory.Options{}),
+			Broker: memory.NewBroker(), Limits: memory.NewStore(),
 		})
 		_, stop := begin(t, s, r, o)
 		s.expect("the first event", "reset")
@@ -333,7 +333,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	} {
 		o := webhook.Options{URL: url, Secrets: []string{secret}}
 		change(&o)
-		if _, err := webhook.New(ctx, router.New(router.Options{}), o); err == nil || !strings.Contains(err.Error(), text) {
+		if _, err := webhook.New(ctx, router.New(), o); err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

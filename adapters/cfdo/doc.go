@@ -5,7 +5,7 @@
 // README.md says how to deploy it. It decides with the arithmetic of package
 // limit, in one atomic step per object. This package is its client:
 //
-//	store, err := cfdo.Open("https://wskit-limits.example.workers.dev", os.Getenv("LIMITS_SECRET"), cfdo.Options{})
+//	store, err := cfdo.Open("https://wskit-limits.example.workers.dev", os.Getenv("LIMITS_SECRET"))
 //	…
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second},
 //		limit.Options{Name: "messages", Timeout: 250 * time.Millisecond})

@@ -2,9 +2,8 @@ package cfdo
 
 import "time"
 
-// OpenAt opens a store for a Worker whose clock is set by the test, in
-// microseconds.
-func OpenAt(url, secret string, o Options, now func() int64) (Store, error) {
+// OpenAt opens a store for a Worker whose clock is set by the test, and which counts in microseconds.
+func OpenAt(url, secret string, o Options, now func() time.Time) (Store, error) {
 	return open(url, secret, o, time.Microsecond, now)
 }
 

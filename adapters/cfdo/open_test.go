@@ -91,7 +91,7 @@ func TestOpenRefuses(t *testing.T) {
 		}
 	}
 	for _, good := range []string{url, url + "/", "http://127.0.0.1:8787", "http://[::1]:8787", "http://localhost:8787"} {
-		if _, err := cfdo.Open(good, secret, cfdo.Options{}); err != nil {
+		if _, err := cfdo.Open(good, secret); err != nil {
 			t.Error(err)
 		}
 	}
@@ -125,7 +125,7 @@ func TestErrorsOfOpenHoldNoSecretOfTheURL(t *testing.T) {
 		"https://user:PASSWORD@limits.example\n",
 		"PASSWORD",
 	} {
-		_, err := cfdo.Open(url, "sesame", cfdo.Options{})
+		_, err := cfdo.Open(url, "sesame")
 		switch {
 		case err == nil:
 			t.Errorf("%q is accepted", url)

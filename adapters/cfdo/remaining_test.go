@@ -21,14 +21,14 @@ func TestRejectionsOfAllStoresSayWhatIsLeft(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t).Client()
 	t.Cleanup(func() { _ = client.Close() })
-	shared := redis.NewStore(client, redis.StoreOptions{})
+	shared := redis.NewStore(client)
 	worker := openStore(t, workerdtest.Shared(t).URL, cfdo.Options{})
 	none := func() int64 { return 0 }
 	for name, store := range map[string]struct {
 		limit.Store
 		asked func() int64
 	}{
-		"memory": {memory.NewStore(memory.Options{}), none},
+		"memory": {memory.NewStore(), none},
 		"Redis":  {shared, func() int64 { return shared.Stats().Sent }},
 		"Worker": {worker, func() int64 { return worker.Stats().Asks }},
 	} {

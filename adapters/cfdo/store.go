@@ -10,6 +10,8 @@ import (
 
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/engine"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 )
@@ -103,13 +105,13 @@ type store struct {
 // "https://wskit-limits.example.workers.dev", with the secret that the Worker was
 // given. It connects when it is first used. The error says which argument is wrong
 // and what would be right.
-func Open(url, secret string, o Options) (Store, error) {
+func Open(url, secret string, options ...Options) (Store, error) {
+	o := given.Must("cfdo", "Open", options)
 	return open(url, secret, o, tick, nil)
 }
 
-// open is Open with a clock for tests: what it counts in, and the time in
-// microseconds.
-func open(url, secret string, o Options, tick time.Duration, now func() int64) (Store, error) {
+// open is Open with a clock for tests, and what it counts in.
+func open(url, secret string, o Options, tick time.Duration, now func() time.Time) (Store, error) {
 	endpoint, err := checkURL(url, o.InsecureHTTP)
 	if err != nil {
 		return nil, err
@@ -134,11 +136,12 @@ func open(url, secret string, o Options, tick time.Duration, now func() int64) (
 		return http.ErrUseLastResponse // the secret is for one address only
 	}}
 	if o.Remember >= 0 {
-		s.denials = denialcache.New(denialcache.Options{MaxAge: o.Remember, Granularity: tick, Now: now})
+		s.denials = denialcache.New(denialcache.Options{MaxAge: o.Remember, Granularity: tick, Now: engine.Clock(now)})
 	}
-	if s.now = now; now == nil {
-		s.now = func() int64 { return time.Now().UnixMicro() }
+	if now == nil {
+		now = time.Now
 	}
+	s.now = engine.Clock(now)
 	s.trips = batch.New(s.send, batch.Options{Flushes: o.Requests, Size: maxBatch, OnCaller: true})
 	return s, nil
 }

@@ -45,7 +45,7 @@ type clocked struct {
 
 func (c clocked) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
-	r.Header.Set("X-Test-Now", strconv.FormatInt(c.clock.Now(), 10))
+	r.Header.Set("X-Test-Now", strconv.FormatInt(c.clock.Now().UnixMicro(), 10))
 	return c.RoundTripper.RoundTrip(r)
 }
 

@@ -6,7 +6,7 @@ import "github.com/wskit/wskit/adapters"
 // no Close.
 func New() adapters.Backend {
 	return adapters.Backend{
-		Limits: NewStore(Options{}), Broker: NewBroker(BrokerOptions{}), Presence: NewPresence(),
+		Limits: NewStore(), Broker: NewBroker(), Presence: NewPresence(),
 		Idempotency: NewIdempotency(IdempotencyOptions{}),
 	}
 }

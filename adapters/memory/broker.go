@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/pubsub"
 )
 
@@ -60,7 +61,8 @@ type subscription struct {
 }
 
 // NewBroker returns an empty Broker. It panics when an option is negative.
-func NewBroker(opts BrokerOptions) Broker {
+func NewBroker(options ...BrokerOptions) Broker {
+	opts := given.Must("memory", "NewBroker", options)
 	if opts.MaxLogBytes < 0 {
 		panic(fmt.Sprintf("memory: BrokerOptions.MaxLogBytes is %d; it must be positive (0 for %d)", opts.MaxLogBytes, defaultLogBytes))
 	}

@@ -40,7 +40,7 @@ func mustRead(t *testing.T, b memory.Broker, topic string, h pubsub.History, fro
 // Logs that nothing is asked of take no memory when their time is over, and no timer runs on.
 func TestLogsEndByThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := memory.NewBroker(memory.BrokerOptions{})
+		b := memory.NewBroker()
 		for i := range 5000 {
 			h := pubsub.History{Messages: 10, Bytes: 1000, Age: time.Duration(1+i%300) * time.Second}
 			for range i % 4 {
@@ -97,7 +97,7 @@ func TestLogsEndByThemselves(t *testing.T) {
 // Times of a log, to the nanosecond.
 func TestLogTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := memory.NewBroker(memory.BrokerOptions{})
+		b := memory.NewBroker()
 		h := pubsub.History{Messages: 10, Bytes: 1000, Age: 70 * time.Second}
 		p := mustAppend(t, b, "topic", "frame", h, "id")
 		time.Sleep(h.Age)
@@ -302,7 +302,7 @@ func TestIDsAreBounded(t *testing.T) {
 func TestIDsAreKnownForTheirWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const step = 7 * time.Second
-		b := memory.NewBroker(memory.BrokerOptions{})
+		b := memory.NewBroker()
 		var known []pubsub.Position
 		for n := range 100 {
 			known = append(known, mustAppend(t, b, "topic", "frame", hour, fmt.Sprint(n)))
@@ -324,7 +324,7 @@ func TestIDsAreKnownForTheirWindow(t *testing.T) {
 
 // A message is appended when those before it have been delivered, and reading waits for no delivery.
 func TestAppendsTakeTurns(t *testing.T) {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	entered, goOn := make(chan uint64), make(chan bool)
 	sub, err := b.Subscribe(ctx, "topic", func(m pubsub.Message) {
 		entered <- m.Position.Offset
@@ -430,7 +430,7 @@ func TestLogMemory(t *testing.T) {
 }
 
 func TestAppendAllocatesNothing(t *testing.T) {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	sub, err := b.Subscribe(ctx, "topic", func(pubsub.Message) {})
 	if err != nil {
 		t.Fatal(err)

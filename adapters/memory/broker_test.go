@@ -13,7 +13,7 @@ import (
 
 func TestBroker(t *testing.T) {
 	pubsubtest.Run(t, func(t *testing.T, n int) []pubsub.Broker {
-		b := memory.NewBroker(memory.BrokerOptions{})
+		b := memory.NewBroker()
 		// A topic without subscriptions leaves nothing behind.
 		t.Cleanup(func() {
 			if n := memory.TopicsOf(b); n != 0 {
@@ -30,7 +30,7 @@ func TestBroker(t *testing.T) {
 
 func TestBrokerLog(t *testing.T) {
 	pubsubtest.RunLog(t, func(_ *testing.T, n int) []pubsub.Log {
-		b := memory.NewBroker(memory.BrokerOptions{})
+		b := memory.NewBroker()
 		logs := make([]pubsub.Log, n)
 		for i := range logs {
 			logs[i] = b
@@ -43,7 +43,7 @@ func TestBrokerLog(t *testing.T) {
 }
 
 func TestTopicsReturnToZero(t *testing.T) {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	if n := memory.TopicsOf(b); n != 0 {
 		t.Fatalf("a new broker has %d topics", n)
 	}
@@ -77,7 +77,7 @@ func TestTopicsReturnToZero(t *testing.T) {
 }
 
 func TestDeliveryIsSynchronous(t *testing.T) {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	delivered := 0 // without a lock: it is this goroutine that delivers
 	for range 3 {
 		sub, err := b.Subscribe(ctx, "topic", func(pubsub.Message) { delivered++ })
@@ -97,7 +97,7 @@ func TestDeliveryIsSynchronous(t *testing.T) {
 }
 
 func TestBrokerPublishAllocatesNothing(t *testing.T) {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	sub, err := b.Subscribe(ctx, "topic", func(pubsub.Message) {})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestBrokerPublishAllocatesNothing(t *testing.T) {
 }
 
 func ExampleBroker() {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	sub, _ := b.Subscribe(ctx, "room:a", func(m pubsub.Message) {
 		fmt.Printf("%s: %s\n", m.Topic, m.Frame)
 	})
@@ -123,7 +123,7 @@ func ExampleBroker() {
 
 // A subscriber that was away reads what it missed, and then goes on with what is delivered.
 func ExampleBroker_Append() {
-	b := memory.NewBroker(memory.BrokerOptions{})
+	b := memory.NewBroker()
 	history := pubsub.History{Messages: 1000, Bytes: 1 << 20, Age: time.Hour}
 	say := func(frame string) pubsub.Position {
 		p, _ := b.Append(ctx, pubsub.Message{Topic: "room:a", Frame: []byte(frame)}, history, "")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // answers are what messages with a key were answered.
@@ -57,7 +58,8 @@ type entry struct {
 
 // NewIdempotency returns an empty store for a single process. Its methods wait for nothing and ignore their contexts. It
 // panics when an option is negative.
-func NewIdempotency(opts IdempotencyOptions) idempotency.Store {
+func NewIdempotency(options ...IdempotencyOptions) idempotency.Store {
+	opts := given.Must("memory", "NewIdempotency", options)
 	for _, o := range []struct {
 		name      string
 		value     *int

@@ -14,7 +14,7 @@ import (
 
 func TestIdempotency(t *testing.T) {
 	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
-		s := memory.NewIdempotency(memory.IdempotencyOptions{})
+		s := memory.NewIdempotency()
 		all := make([]idempotency.Store, n)
 		for i := range all {
 			all[i] = s
@@ -193,7 +193,7 @@ func TestIdempotencyOptionsThatMakeNoSense(t *testing.T) {
 
 // The second execution of a key gets the answer of the first.
 func ExampleNewIdempotency() {
-	s := memory.NewIdempotency(memory.IdempotencyOptions{})
+	s := memory.NewIdempotency()
 	first := idempotency.Claim{Subject: "ann", Key: "order 17", Digest: "2 apples", Execution: "1"}
 	again := idempotency.Claim{Subject: "ann", Key: "order 17", Digest: "2 apples", Execution: "2"}
 	state, _, _ := s.Begin(ctx, first, time.Minute)

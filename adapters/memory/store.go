@@ -4,8 +4,10 @@ import (
 	"context"
 	"hash/maphash"
 	"runtime"
+	"time"
 
 	"github.com/wskit/wskit/internal/engine"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -30,12 +32,11 @@ type Options struct {
 	// Default: 2,000,000.
 	MaxKeys int
 
-	// Now is the clock, in microseconds since the Unix epoch, at least 0 and below 2⁵², the year 2112. Outside of that
-	// it is taken to stand still at the nearer end: what has been used stays used. It may be set back; states are then
-	// kept a minute longer.
+	// Now is the clock, from 1970 to 2112. Outside of that it is taken to stand still at the nearer end: what has been
+	// used stays used. It may be set back; states are then kept a minute longer.
 	//
 	// Default: the monotonic clock of the process, which is never set back.
-	Now func() int64
+	Now func() time.Time
 }
 
 const defaultMaxKeys = 2_000_000
@@ -61,14 +62,15 @@ type store struct {
 }
 
 // NewStore makes an empty store. It panics when an option is invalid.
-func NewStore(o Options) Store {
+func NewStore(options ...Options) Store {
+	o := given.Must("memory", "NewStore", options)
 	switch {
 	case o.MaxKeys < 0:
 		panic("memory: Options.MaxKeys is negative; leave it 0 for the default")
 	case o.MaxKeys == 0:
 		o.MaxKeys = defaultMaxKeys
 	}
-	opt := engine.Options{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0)), Now: o.Now}
+	opt := engine.Options{MaxKeys: o.MaxKeys, Shards: max(64, 8*runtime.GOMAXPROCS(0)), Now: engine.Clock(o.Now)}
 	if o.Now != nil {
 		opt.Grace = limit.ClockTolerance.Microseconds()
 	}

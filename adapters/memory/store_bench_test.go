@@ -35,7 +35,7 @@ func BenchmarkTake(b *testing.B) {
 	plan := compile(b, limit.TokenBucket{Capacity: 1_000_000, Refill: 1_000_000, Per: time.Second})
 	for _, n := range []int{1, 10_000, 100_000, 1_000_000} {
 		keys := shuffled(n)
-		s := memory.NewStore(memory.Options{})
+		s := memory.NewStore()
 		for _, k := range keys {
 			s.Take(ctx, []byte(k), plan, 1)
 		}
@@ -85,7 +85,7 @@ func BenchmarkPolicies(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			plan := compile(b, c.policy)
 			keys := shuffled(n)
-			s := memory.NewStore(memory.Options{})
+			s := memory.NewStore()
 			for _, k := range keys {
 				s.Take(ctx, []byte(k), plan, 1)
 			}
@@ -104,7 +104,7 @@ func BenchmarkPolicies(b *testing.B) {
 // BenchmarkTogether is the time of one step for two keys, all or none.
 func BenchmarkTogether(b *testing.B) {
 	plan := compile(b, limit.TokenBucket{Capacity: 1_000_000, Refill: 1_000_000, Per: time.Second})
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	asks := []limit.Ask{{Key: []byte("user:ann"), Policy: plan, Cost: 1}, {Key: []byte("tenant:acme"), Policy: plan, Cost: 1}}
 	b.Run("TakeMany", func(b *testing.B) {
 		b.ReportAllocs()

@@ -20,7 +20,7 @@ var outside = []int64{math.MinInt64, -1 << 52, -1, 1 << 52, 1<<53 - 1, 1 << 53, 
 // however it goes on there.
 func TestClockOutsideItsRange(t *testing.T) {
 	for _, at := range outside {
-		s := memory.NewStore(memory.Options{Now: func() int64 { return at }})
+		s := memory.NewStore(memory.Options{Now: func() time.Time { return time.UnixMicro(at) }})
 		for name, p := range policies {
 			plan := compile(t, p)
 			exhaust(t, fmt.Sprintf("%s at %d", name, at), plan, func(cost int64) limit.Decision {
@@ -66,7 +66,7 @@ func TestClockOfFailLocalOutsideItsRange(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := limit.New(failingStore{}, plan, limit.Options{
-			Name: "l", Now: func() int64 { return at }, Logger: slog.New(slog.DiscardHandler),
+			Name: "l", Now: func() time.Time { return time.UnixMicro(at) }, Logger: slog.New(slog.DiscardHandler),
 		})
 		exhaust(t, fmt.Sprint("at ", at), plan, func(cost int64) limit.Decision {
 			d, _ := l.Take(ctx, limit.KeyOf("k"), cost)

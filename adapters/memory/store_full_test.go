@@ -99,10 +99,10 @@ func TestNeverMoreWhileRoomComesAndGoes(t *testing.T) {
 				return
 			}
 			one.admitted = append(slices.DeleteFunc(one.admitted, func(a admission) bool {
-				return a.at < clock.Now()-20e6 // longer than any span that a policy here speaks of
-			}), admission{clock.Now(), d.Charged})
+				return a.at < clock.Now().UnixMicro()-20e6 // longer than any span that a policy here speaks of
+			}), admission{clock.Now().UnixMicro(), d.Charged})
 			for _, p := range one.parts {
-				if wrong := over(p, one.admitted, clock.Now()); wrong != "" {
+				if wrong := over(p, one.admitted, clock.Now().UnixMicro()); wrong != "" {
 					t.Fatalf("seed %d: %s: %s", seed, one.request.Key, wrong)
 				}
 			}
@@ -157,7 +157,7 @@ func TestNeverMoreWhileRoomComesAndGoes(t *testing.T) {
 						admit(one, d)
 					}
 					s.Refund(ctx, r.Key, r.Policy, d)
-					i := slices.Index(one.admitted, admission{clock.Now(), d.Charged})
+					i := slices.Index(one.admitted, admission{clock.Now().UnixMicro(), d.Charged})
 					one.admitted = slices.Delete(one.admitted, i, i+1)
 				}
 			default:

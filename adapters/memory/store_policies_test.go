@@ -26,7 +26,7 @@ var policies = map[string]limit.Policy{
 // Once a key is known, no policy allocates, allowed or denied; a log does while
 // it grows.
 func TestNoPolicyAllocates(t *testing.T) {
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	key := []byte("wskit:chat:u:acme:ann:chat.send")
 	for name, p := range policies {
 		plan := compile(t, p)
@@ -79,7 +79,7 @@ func TestLogsWithoutRoomAreStricter(t *testing.T) {
 	var admitted []int64
 	for range 5000 {
 		if d, _ := s.Take(ctx, []byte("fills0"), plan, 1); d.Allowed {
-			admitted = append(admitted, clock.Now())
+			admitted = append(admitted, clock.Now().UnixMicro())
 		}
 		clock.Advance(777 * time.Millisecond)
 	}
@@ -126,7 +126,7 @@ func TestTakeAllWithoutRoom(t *testing.T) {
 func TestDeniedTogetherAllocatesNothing(t *testing.T) {
 	drained := compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour})
 	for name, p := range policies {
-		s, plan := memory.NewStore(memory.Options{}), compile(t, p)
+		s, plan := memory.NewStore(), compile(t, p)
 		s.Take(ctx, []byte("tenant"), drained, 1)
 		for what, last := range map[string]limit.Ask{
 			"drained":    {Key: []byte("tenant"), Policy: drained, Cost: 1},
@@ -154,7 +154,7 @@ func TestDeniedTogetherAllocatesNothing(t *testing.T) {
 
 // What is undone ends as it began, also a key that was charged twice.
 func TestUndoOfOneKeyTwice(t *testing.T) {
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	for name, p := range policies {
 		plan := compile(t, p)
 		s.Take(ctx, []byte(name), plan, 7)

@@ -23,7 +23,7 @@ func TestRefundsOfOneKeyAtOnce(t *testing.T) {
 		"all":     limit.All(limit.SlidingLog{Limit: most, Window: time.Hour}, limit.FixedWindow{Limit: most, Window: 10000 * time.Hour}),
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := memory.NewStore(memory.Options{})
+			s := memory.NewStore()
 			plan, other := compile(t, p), compile(t, plenty)
 			var wg sync.WaitGroup
 			for i := range callers {
@@ -63,7 +63,7 @@ func TestRefundAtInstantZero(t *testing.T) {
 		limit.TokenBucket{Capacity: 5, Refill: 1, Per: time.Hour}, limit.FixedWindow{Limit: 5, Window: time.Hour},
 		limit.SlidingWindow{Limit: 5, Window: time.Hour}, limit.SlidingLog{Limit: 5, Window: time.Hour},
 	} {
-		s := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+		s := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 		plan, err := limit.Compile(p)
 		if err != nil {
 			t.Fatal(err)

@@ -27,7 +27,7 @@ func BenchmarkReserve(b *testing.B) {
 		{"bucket+window", limit.All(bucket, window)},
 	} {
 		b.Run(kind.name, func(b *testing.B) {
-			l := limit.New(memory.NewStore(memory.Options{}), kind.policy)
+			l := limit.New(memory.NewStore(), kind.policy)
 			all := make([]limit.Key, keys)
 			for i := range all {
 				all[i] = l.Key(nil).Int(int64(i))

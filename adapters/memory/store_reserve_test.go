@@ -14,7 +14,7 @@ import (
 func TestNoSettlementIsLost(t *testing.T) {
 	const callers, rounds, capacity = 4, 30_000, 600_000
 	for _, reset := range []bool{false, true} {
-		store := memory.NewStore(memory.Options{Now: func() int64 { return 1_795_219_200_000_007 }})
+		store := memory.NewStore(memory.Options{Now: func() time.Time { return time.UnixMicro(1_795_219_200_000_007) }})
 		l := limit.New(store, limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour})
 		if reset {
 			other := l.Key(nil).Part("other")

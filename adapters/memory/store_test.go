@@ -30,7 +30,7 @@ func perSecond(capacity, refill int64) limit.TokenBucket {
 
 // The store's own clock is the process's, so real time passes here.
 func TestOwnClock(t *testing.T) {
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 20 * time.Millisecond}
 	var d limit.Decision
 	for d.Allowed = true; d.Allowed; { // each time when more than 20 ms have passed since the last one
@@ -46,7 +46,7 @@ func TestOwnClock(t *testing.T) {
 }
 
 func TestBytesAndStringAreOneKey(t *testing.T) {
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	s.Take(ctx, []byte("k"), perSecond(1, 1), 1)
 	if d, err := s.Take(ctx, []byte("k"), perSecond(1, 1), 1); err != nil || d.Allowed {
 		t.Errorf("%+v, %v", d, err)
@@ -112,7 +112,7 @@ func TestOverflowIsPerLimiter(t *testing.T) {
 
 // A denial leaves no trace: it neither makes state nor keeps it.
 func TestDenialsTakeNoMemory(t *testing.T) {
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	for i := range 1000 {
 		s.Take(ctx, fmt.Append(nil, i), perSecond(1, 1), 2) // impossible
 	}
@@ -122,7 +122,7 @@ func TestDenialsTakeNoMemory(t *testing.T) {
 }
 
 func TestDecisionsAllocateNothing(t *testing.T) {
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	key := []byte("wskit:chat:u:acme:ann:chat.send")
 	for name, plan := range map[string]*limit.Plan{
 		"allowed": compile(t, perSecond(1e9, 1e9)), "denied": compile(t, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}),
@@ -146,7 +146,7 @@ func TestBytesPerKey(t *testing.T) {
 		return m.HeapAlloc
 	}
 	before := heap()
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	key := make([]byte, 0, 32)
 	for i := range int64(n) {
 		key = strconv.AppendInt(append(key[:0], "user:"...), i, 10)

@@ -23,12 +23,12 @@ type Paid struct {
 
 // newRouter is the first code of docs/postgres.md.
 func newRouter(ctx context.Context) (*router.Router, *postgres.Broker, error) {
-	backend, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"), postgres.Options{})
+	backend, err := postgres.Open(ctx, os.Getenv("DATABASE_URL"))
 	if err != nil {
 		return nil, nil, err
 	}
 	r := router.New(router.Options{Backend: backend})
-	r.History("orders:*", router.HistoryOptions{})
+	r.History("orders:*")
 	return r, backend.Broker.(*postgres.Broker), nil
 }
 

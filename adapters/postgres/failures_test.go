@@ -240,7 +240,7 @@ func TestFailover(t *testing.T) {
 	url := writableURL(primary, replica)
 	backend := open(t, url, postgres.Options{ProcessTimeout: processTimeout})
 	r := router.New(router.Options{Backend: backend, HistoryCheck: 100 * time.Millisecond})
-	r.History("orders:*", router.HistoryOptions{})
+	r.History("orders:*")
 	paid := router.Declare[int](r, "paid")
 	router.RPC(r, "join", func(c *router.Context, topic string) (bool, error) { return true, c.Subscribe(topic) })
 	c := routertest.New(t, r).Dial()

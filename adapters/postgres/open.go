@@ -1,6 +1,6 @@
 // Package postgres keeps what a router shares in PostgreSQL 15 or newer, for several processes: COMMIT means published.
 //
-//	backend, err := postgres.Open(ctx, "postgres://app@db/app", postgres.Options{})
+//	backend, err := postgres.Open(ctx, "postgres://app@db/app")
 //	…
 //	r := router.New(router.Options{Backend: backend})
 //
@@ -25,6 +25,7 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -120,7 +121,8 @@ func (o Options) withDefaults() (Options, error) {
 //
 // It fails if an option makes no sense, the database is not reached, the user lacks a right, or a pooler takes the
 // connection away that listens. The error has nothing of the password.
-func Open(ctx context.Context, url string, o Options) (adapters.Backend, error) {
+func Open(ctx context.Context, url string, options ...Options) (adapters.Backend, error) {
+	o := given.Must("postgres", "Open", options)
 	o, err := o.withDefaults()
 	if err != nil {
 		return adapters.Backend{}, err

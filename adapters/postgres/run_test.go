@@ -33,7 +33,7 @@ func TestRuns(t *testing.T) {
 	s := pgtest.Start(t)
 	serve := func() *routertest.Client {
 		r := router.New(router.Options{Backend: open(t, s.URL(), postgres.Options{ProcessTimeout: processTimeout})})
-		runs, err := run.New(r, run.Options{})
+		runs, err := run.New(r)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -83,7 +83,7 @@ func TestRunsProcess(t *testing.T) {
 			return ingress.Identity{User: ingress.Token(req)}, nil
 		},
 	})
-	runs, err := run.New(r, run.Options{})
+	runs, err := run.New(r)
 	if err != nil {
 		t.Fatal(err)
 	}

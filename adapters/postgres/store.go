@@ -15,6 +15,7 @@ import (
 	"github.com/wskit/wskit/internal/asks"
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/engine"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -44,11 +45,12 @@ var (
 	_ limit.LeaseStore    = (*store)(nil)
 )
 
-func newStore(d *database, now func() int64) *store {
+func newStore(d *database, now func() time.Time) *store {
+	instant := engine.Clock(now)
 	s := &store{
 		database: d,
-		now:      asks.Clock(now),
-		memory:   denialcache.New(denialcache.Options{Now: now}),
+		now:      instant,
+		memory:   denialcache.New(denialcache.Options{Now: instant}),
 		seed:     maphash.MakeSeed(),
 	}
 	for i := range s.lanes {

@@ -48,7 +48,7 @@ func TestStoreReplaysTheVectors(t *testing.T) {
 		for i, l := range f.Timelines {
 			plans := l.Plans(t)
 			var now int64
-			store := postgres.LimitsAt(backend, func() int64 { return now }).(vectors.Store)
+			store := postgres.LimitsAt(backend, func() time.Time { return time.UnixMicro(now) }).(vectors.Store)
 			key := name + strconv.Itoa(i) + ":"
 			for j, step := range l.Steps {
 				now = step.Now

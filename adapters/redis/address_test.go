@@ -33,7 +33,7 @@ func TestOpenWithSeveralSeeds(t *testing.T) {
 				t.Errorf("%q: Take: %v", address, err)
 			}
 		}
-		b := redis.NewBroker(s.Client(), redis.BrokerOptions{})
+		b := redis.NewBroker(s.Client())
 		if err := b.Publish(ctx, pubsub.Message{Topic: "room"}); err != nil {
 			t.Errorf("Publish: %v", err)
 		}

@@ -55,7 +55,7 @@ func TestAddressingProcess(t *testing.T) {
 		t.Skip("run by TestAddressing…")
 	}
 	client := redisAt(addrs)
-	web := &http.Server{Handler: addressingRouter(client, redis.NewBroker(client, redis.BrokerOptions{})), ReadHeaderTimeout: patience}
+	web := &http.Server{Handler: addressingRouter(client, redis.NewBroker(client)), ReadHeaderTimeout: patience}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func startFleet(t *testing.T, redisAddrs string, children int) *fleetTest {
 func startFleetBehind(t *testing.T, own, redisAddrs string, children int) *fleetTest {
 	client := redisAt(own)
 	t.Cleanup(func() { _ = client.Close() })
-	broker := redis.NewBroker(client, redis.BrokerOptions{})
+	broker := redis.NewBroker(client)
 	t.Cleanup(func() { _ = broker.Close() })
 	f := &fleetTest{T: t, client: client, r: addressingRouter(client, broker)}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

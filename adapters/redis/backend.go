@@ -13,6 +13,7 @@ import (
 
 	"github.com/wskit/wskit/adapters"
 	wskit "github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // Options configure what [Open] and [New] make. The zero value works.
@@ -98,7 +99,8 @@ func (o Options) inherited() Options {
 //
 // The error says when no server answers. It contains nothing of the address but hosts. Open panics when an option is
 // invalid.
-func Open(ctx context.Context, address string, o Options) (adapters.Backend, error) {
+func Open(ctx context.Context, address string, options ...Options) (adapters.Backend, error) {
+	o := given.Must("redis", "Open", options)
 	o = o.inherited()
 	checkStore(o.Store)
 	s, err := openStore(ctx, address, o.Store)
@@ -110,7 +112,8 @@ func Open(ctx context.Context, address string, o Options) (adapters.Backend, err
 
 // New is [Open] on a client of the caller's, which stays the caller's; see [NewStore] for what it has to be. All parts
 // share its connections.
-func New(client goredis.UniversalClient, o Options) adapters.Backend {
+func New(client goredis.UniversalClient, options ...Options) adapters.Backend {
+	o := given.Must("redis", "New", options)
 	o = o.inherited()
 	return backend(storeOn(client, o.Store), o)
 }

@@ -10,6 +10,7 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -127,7 +128,8 @@ type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 //
 // NewBroker panics when an option is invalid, and with a Ring: its clients do not
 // agree on which server has a channel while servers come and go.
-func NewBroker(client goredis.UniversalClient, opts BrokerOptions) Broker {
+func NewBroker(client goredis.UniversalClient, options ...BrokerOptions) Broker {
+	opts := given.Must("redis", "NewBroker", options)
 	return newBroker(client, opts)
 }
 

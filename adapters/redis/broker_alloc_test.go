@@ -23,7 +23,7 @@ func TestAllocationsOfALonePublish(t *testing.T) {
 		t.Cleanup(func() { _ = c.Close() })
 		return c
 	}
-	bare, b := client(), redis.NewBroker(client(), redis.BrokerOptions{})
+	bare, b := client(), redis.NewBroker(client())
 	t.Cleanup(func() { _ = b.Close() })
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)

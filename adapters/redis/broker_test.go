@@ -204,7 +204,7 @@ func TestTopicsGoWithTheProcess(t *testing.T) {
 	s := redistest.Start(t)
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
 	defer client.Close()
-	b := redis.NewBroker(client, redis.BrokerOptions{})
+	b := redis.NewBroker(client)
 	in := subscribe(t, b, "room")
 	b.Close()
 	b.Close()
@@ -410,7 +410,7 @@ func TestBrokerOptionsThatMakeNoSense(t *testing.T) {
 		"BrokerOptions.HealthTimeout": func() { redis.NewBroker(client, redis.BrokerOptions{HealthTimeout: time.Millisecond}) },
 		"BrokerOptions.MaxBuffered":   func() { redis.NewBroker(client, redis.BrokerOptions{MaxBuffered: -1}) },
 		"BrokerOptions.MaxFrame":      func() { redis.NewBroker(client, redis.BrokerOptions{MaxFrame: -1}) },
-		"Ring":                        func() { redis.NewBroker(ring, redis.BrokerOptions{}) },
+		"Ring":                        func() { redis.NewBroker(ring) },
 	} {
 		func() {
 			defer func() {
@@ -426,14 +426,14 @@ func TestBrokerOptionsThatMakeNoSense(t *testing.T) {
 func TestBrokerAndPresenceOfAnAddress(t *testing.T) {
 	t.Parallel()
 	s, c := redistest.Start(t), redistest.StartCluster(t, 3)
-	b := redis.NewBroker(openClient(t, s.URL()), redis.BrokerOptions{})
+	b := redis.NewBroker(openClient(t, s.URL()))
 	in := subscribe(t, b, "room")
 	publish(t, b, "room", "hello")
 	eventually(t, "it arrives", func() bool { return in.count("hello") == 1 })
 	b.Close()
 	b.Close()
 
-	p := redis.NewPresence(openClient(t, c.Nodes[0].URL()), redis.PresenceOptions{})
+	p := redis.NewPresence(openClient(t, c.Nodes[0].URL()))
 	join(t, p, "room", "a")
 	become(t, p, "room", "a")
 	p.Close()

@@ -82,7 +82,7 @@ func TestCalendarNeedsAClockOfTheSameDays(t *testing.T) {
 func TestStoreDropsStateAfterTheTolerance(t *testing.T) {
 	t.Parallel()
 	server, clock := redistest.StartWithClock(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	for _, p := range []limit.Policy{
 		limit.TokenBucket{Capacity: 7, Refill: 7, Per: time.Minute}, limit.FixedWindow{Limit: 7, Window: time.Minute},
 		limit.SlidingWindow{Limit: 7, Window: time.Minute}, limit.SlidingLog{Limit: 7, Window: time.Minute},

@@ -146,7 +146,7 @@ func TestGatesShareTheirPlaces(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	a, b := openHouse(t, server), openHouse(t, server)
-	store := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	store := redis.NewStore(storeClient(t, server.Addr))
 	expect := func(ann, total int64) {
 		t.Helper()
 		for _, c := range []struct {

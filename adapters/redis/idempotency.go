@@ -12,6 +12,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/idempotency"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/outage"
 )
 
@@ -76,7 +77,8 @@ type IdempotencyOptions struct {
 // time has passed because the server's clock was set forward. A full server fails ("OOM") where
 // maxmemory-policy is noeviction; under any other policy it deletes keys. A key takes about 500
 // bytes and its answer.
-func NewIdempotency(client goredis.UniversalClient, opts IdempotencyOptions) idempotency.Store {
+func NewIdempotency(client goredis.UniversalClient, options ...IdempotencyOptions) idempotency.Store {
+	opts := given.Must("redis", "NewIdempotency", options)
 	topologyOf("NewIdempotency", client) // panics for a client of no known kind
 	opts.Prefix = cmp.Or(opts.Prefix, "wskit")
 	opts.MaxPerSubject = cmp.Or(opts.MaxPerSubject, 1000)

@@ -290,7 +290,7 @@ func ExampleNewIdempotency() {
 		log.Fatal(err)
 	}
 	defer limits.Close()
-	store := redis.NewIdempotency(limits.Client(), redis.IdempotencyOptions{})
+	store := redis.NewIdempotency(limits.Client())
 
 	state, _, err := store.Begin(ctx, claimOf("ann", "order 17"), 10*time.Second)
 	fmt.Println(state == idempotency.Claimed, err)

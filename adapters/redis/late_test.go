@@ -93,7 +93,7 @@ func TestBusyProcess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			t.Cleanup(func() { _ = client.Close() })
-			store := redis.NewStore(client, redis.StoreOptions{})
+			store := redis.NewStore(client)
 			l := limit.New(store, limit.TokenBucket{Capacity: 40, Refill: 1, Per: 24 * time.Hour},
 				limit.Options{Name: name, Timeout: timeoutOfHeldUp})
 			for i := range int64(3) {

@@ -50,7 +50,7 @@ func TestLatestProcess(t *testing.T) {
 		t.Skip("run by TestLatestByKeyOfTwoProcesses")
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: redis.NewBroker(client, redis.BrokerOptions{})}})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: redis.NewBroker(client)}})
 	for n := 0; ; n++ {
 		_ = publishPositions(context.Background(), r, n) // it fails while Redis stands still; others follow
 	}

@@ -33,7 +33,7 @@ const (
 // newHolders is what the processes have of one limit, on a server or on the cluster of several.
 func newHolders(addrs string) (*limit.ConcurrencyLimit, limit.Key, goredis.UniversalClient) {
 	client := goredis.NewUniversalClient(&goredis.UniversalOptions{Addrs: strings.Split(addrs, ","), ContextTimeoutEnabled: true})
-	h := limit.NewConcurrencyLimit(redis.NewStore(client, redis.StoreOptions{}), limit.ConcurrencyOptions{
+	h := limit.NewConcurrencyLimit(redis.NewStore(client), limit.ConcurrencyOptions{
 		Max: holderLimit, LeaseTime: holderLease,
 		Limiter: limit.Options{Name: "conns", OnFailure: limit.FailClosed, Timeout: patience},
 	})
@@ -132,7 +132,7 @@ func leasesOfAKilledProcess(t *testing.T, addrs string, move func()) {
 	quarrels()
 
 	// Now all is to be had but what the living hold.
-	store := redis.NewStore(client, redis.StoreOptions{})
+	store := redis.NewStore(client)
 	mine := func(i int) limit.Lease { return limit.Lease{Key: holderKey, ID: fmt.Sprint("mine", i)} }
 	const free = holderLimit - 2*holderStays
 	for i := range free {

@@ -18,7 +18,7 @@ import (
 
 // holding makes a store, and leases of a key by their numbers.
 func holding(t *testing.T, client goredis.UniversalClient) (redis.Store, func(i int) limit.Lease) {
-	return redis.NewStore(client, redis.StoreOptions{}), func(i int) limit.Lease {
+	return redis.NewStore(client), func(i int) limit.Lease {
 		return limit.Lease{Key: "k", ID: fmt.Sprint("lease", i)}
 	}
 }
@@ -157,7 +157,7 @@ func TestLeasesAreSentTogether(t *testing.T) {
 		leases = append(leases, limit.Lease{Key: "total", ID: fmt.Sprint(i)})
 	}
 	check := func(t *testing.T, client goredis.UniversalClient, trips int64, servers ...*redistest.Server) {
-		s := redis.NewStore(client, redis.StoreOptions{})
+		s := redis.NewStore(client)
 		held := func(want int64) {
 			t.Helper()
 			for i := range keys {
@@ -224,7 +224,7 @@ func TestLeasesWhileAServerFails(t *testing.T) {
 		ReadTimeout:        patience,
 	})
 	t.Cleanup(func() { _ = ring.Close() })
-	s := redis.NewStore(ring, redis.StoreOptions{})
+	s := redis.NewStore(ring)
 	var leases []limit.Lease
 	for i := range 50 {
 		leases = append(leases, limit.Lease{Key: fmt.Sprint("k", i), ID: "a"})
@@ -312,7 +312,7 @@ func TestLeasesNeedFewRights(t *testing.T) {
 func TestLeasesBytesPerSlot(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	const n = 20_000
 	id := func(i int) string { return fmt.Sprintf("%026d", i) } // as long as rand.Text
 	for _, c := range []struct {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/limit"
 )
 
@@ -49,7 +50,8 @@ type PrefetchOptions struct {
 // Close gives back what is not spent, and then every decision is a call to Redis; it does not
 // close s, and has to be called before that is closed. NewPrefetch panics when an option
 // is invalid.
-func NewPrefetch(s Store, o PrefetchOptions) Store {
+func NewPrefetch(s Store, options ...PrefetchOptions) Store {
+	o := given.Must("redis", "NewPrefetch", options)
 	of, ok := s.(*store)
 	if !ok {
 		panic(fmt.Sprintf("redis: NewPrefetch over a %T; use a store of NewStore, OpenStore or Open", s))

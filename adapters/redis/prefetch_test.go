@@ -20,7 +20,7 @@ import (
 const frozen = 1_795_219_200_000_007
 
 func frozenStore(t testing.TB, server *redistest.Server) redis.Store {
-	return redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Now: func() int64 { return frozen }})
+	return redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(frozen) }})
 }
 
 // Of a busy key what was taken in advance is spent: few questions, and not one unit more or less.
@@ -167,7 +167,7 @@ func TestPrefetchProcess(t *testing.T) {
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	l := redis.NewPrefetch(redis.NewStore(client, redis.StoreOptions{}), redis.PrefetchOptions{Tokens: prefetchTokens, Hold: prefetchHold})
+	l := redis.NewPrefetch(redis.NewStore(client), redis.PrefetchOptions{Tokens: prefetchTokens, Hold: prefetchHold})
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
 	for range 8 {
@@ -197,7 +197,7 @@ func TestPrefetchedIsNotSpentAfterAReset(t *testing.T) {
 	direct := frozenStore(t, server)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ReadTimeout: time.Minute})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.StoreOptions{Trips: 8, Now: func() int64 { return frozen }})
+	s := redis.NewStore(client, redis.StoreOptions{Trips: 8, Now: func() time.Time { return time.UnixMicro(frozen) }})
 	l := redis.NewPrefetch(s, redis.PrefetchOptions{Tokens: 6, Hold: time.Hour})
 	const capacity = 20
 	take := func() bool {

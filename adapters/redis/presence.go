@@ -12,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/internal/batch"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/pubsub"
 )
@@ -83,7 +84,8 @@ type presenceCounters struct{ failed, repaired, ignored atomic.Int64 }
 // it is to be closed after the Presence. For calls to end when their context does,
 // the client needs ContextTimeoutEnabled. NewPresence panics when an option is
 // invalid.
-func NewPresence(client goredis.UniversalClient, opts PresenceOptions) Presence {
+func NewPresence(client goredis.UniversalClient, options ...PresenceOptions) Presence {
+	opts := given.Must("redis", "NewPresence", options)
 	opts, err := opts.withDefaults()
 	if err != nil {
 		panic(err.Error())

@@ -56,7 +56,7 @@ func TestProcess(t *testing.T) {
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
 	p := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	join(t, p, "room", "child")
-	subscribe(t, redis.NewBroker(client, redis.BrokerOptions{}), "room")
+	subscribe(t, redis.NewBroker(client), "room")
 	fmt.Println("joined")
 	select {}
 }

@@ -44,7 +44,7 @@ func TestPresenceInCluster(t *testing.T) {
 	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
 		all := make([]pubsub.Presence, n)
 		for i := range all {
-			p := redis.NewPresence(clusterClient(t, c), redis.PresenceOptions{})
+			p := redis.NewPresence(clusterClient(t, c))
 			t.Cleanup(func() { _ = p.Close() })
 			all[i] = p
 		}

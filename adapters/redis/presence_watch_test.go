@@ -290,7 +290,7 @@ func TestWatchingOnARing(t *testing.T) {
 	t.Parallel()
 	ring := goredis.NewRing(&goredis.RingOptions{Addrs: map[string]string{"a": "localhost:1"}})
 	defer ring.Close()
-	p := redis.NewPresence(ring, redis.PresenceOptions{})
+	p := redis.NewPresence(ring)
 	defer p.Close()
 	if _, err := p.Watch(ctx, "room", func(pubsub.PresenceReport) {}); err == nil || !strings.Contains(err.Error(), "Ring") {
 		t.Errorf("Watch: %v", err)
@@ -300,7 +300,7 @@ func TestWatchingOnARing(t *testing.T) {
 func ExamplePresence_Watch() {
 	client := goredis.NewClient(&goredis.Options{Addr: "localhost:6379", ContextTimeoutEnabled: true})
 	defer client.Close()
-	p := redis.NewPresence(client, redis.PresenceOptions{})
+	p := redis.NewPresence(client)
 	defer p.Close()
 	sub, err := p.Watch(ctx, "room:a", func(r pubsub.PresenceReport) {
 		for _, m := range r.Present {

@@ -22,7 +22,7 @@ func TestRoundTripsOfReservations(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := server.Client()
-	s := redis.NewStore(client, redis.StoreOptions{})
+	s := redis.NewStore(client)
 	l := limit.New(s, limit.FixedWindow{Limit: 10_000, Window: 9999 * 24 * time.Hour}, limit.Options{Name: "n", Timeout: time.Minute})
 	run := func(key string, actual, wantOver int64) {
 		r, d, err := l.Reserve(t.Context(), limit.KeyOf(key), 10)
@@ -63,7 +63,7 @@ func TestRoundTripsOfReservations(t *testing.T) {
 // newJobs are a limit for jobs, each of which is written down beside the decision of its reservation.
 func newJobs(client goredis.UniversalClient) (*limit.Limiter, limit.Key) {
 	quota := limit.FixedWindow{Limit: 10_000, Window: 9999 * 24 * time.Hour}
-	return limit.New(redis.NewStore(client, redis.StoreOptions{}), quota, limit.Options{Name: "jobs", Timeout: patience}), limit.KeyOf("ann")
+	return limit.New(redis.NewStore(client), quota, limit.Options{Name: "jobs", Timeout: patience}), limit.KeyOf("ann")
 }
 
 const jobKey = "job"

@@ -19,7 +19,7 @@ var rooms = []string{"room:a", "log:a"}
 
 // addRights lets clients enter the rooms, publish to them, and revoke the right of ann.
 func addRights(r *router.Router) {
-	r.History("log:*", router.HistoryOptions{})
+	r.History("log:*")
 	router.RPC(r, "enter", func(c *router.Context, _ struct{}) (bool, error) {
 		return true, errors.Join(c.Subscribe(rooms[0]), c.Subscribe(rooms[1]))
 	})

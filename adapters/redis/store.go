@@ -15,6 +15,8 @@ import (
 	"github.com/wskit/wskit/internal/asks"
 	"github.com/wskit/wskit/internal/batch"
 	"github.com/wskit/wskit/internal/denialcache"
+	"github.com/wskit/wskit/internal/engine"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/leasecheck"
 	"github.com/wskit/wskit/limit"
 )
@@ -52,12 +54,11 @@ type StoreOptions struct {
 	// Default: 15 s.
 	ProcessTimeout time.Duration
 
-	// Now is a clock in microseconds since the Unix epoch, at least 0 and below 2⁵², for tests: it takes the place of
-	// the server's in all decisions. Outside of that it stops at the nearer end. State is kept by the server's clock,
-	// for as long as without it.
+	// Now is a clock for tests, from 1970 to 2112: it takes the place of the server's in all decisions. Outside of that
+	// it stops at the nearer end. State is kept by the server's clock, for as long as without it.
 	//
 	// Default: the clock of the server that has the key.
-	Now func() int64
+	Now func() time.Time
 
 	// Logger gets a line when a server evicts keys because memory is full, or does not say
 	// whether it does: once each. nil means slog.Default().
@@ -132,13 +133,12 @@ type figures struct{ trips, sent, reloads, failures, roundTrip atomic.Int64 }
 // connections do not count a timeout for which only this process is late (Stats.LateReads).
 //
 // NewStore panics when an option or the client is not one it can use.
-func NewStore(client goredis.UniversalClient, o StoreOptions) Store {
-	return storeOn(client, o)
+func NewStore(client goredis.UniversalClient, options ...StoreOptions) Store {
+	return storeOn(client, given.Must("redis", "NewStore", options))
 }
 
 func storeOn(client goredis.UniversalClient, o StoreOptions) *store {
 	checkStore(o)
-	o.Now = asks.Clock(o.Now)
 	return newStore(topologyOf("NewStore", client), o)
 }
 
@@ -157,12 +157,12 @@ func checkStore(o StoreOptions) {
 }
 
 func newStore(where topology, o StoreOptions) *store {
-	s := &store{core: &core{client: where.all(), where: where, prefix: o.Prefix, now: o.Now}}
+	s := &store{core: &core{client: where.all(), where: where, prefix: o.Prefix, now: engine.Clock(o.Now)}}
 	s.gone = cmp.Or(o.ProcessTimeout, leasecheck.ProcessTimeout)
 	each := batch.Options{Flushes: o.Trips, OnCaller: where.keepsDeadlines(), ReuseContext: true, Slack: slack}
 	s.takes, s.leases = newLanes(each, s.trip), newLanes(each, s.leaseTrip)
 	if o.RememberedKeys >= 0 {
-		s.memory = denialcache.New(denialcache.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: o.Now})
+		s.memory = denialcache.New(denialcache.Options{Keys: o.RememberedKeys, MaxAge: o.RememberFor, Now: s.now})
 	}
 	s.answering.Store(true)
 	s.evictions.log, s.evictions.start, s.evictions.every = o.Logger, time.Now(), lookEvery

@@ -22,7 +22,7 @@ func BenchmarkTake(b *testing.B) {
 	}
 	for _, c := range []struct{ callers, keys int }{{1, 10_000}, {64, 10_000}, {256, 10_000}, {64, 1}} {
 		b.Run(fmt.Sprintf("callers=%d/keys=%d", c.callers, c.keys), func(b *testing.B) {
-			s := redis.NewStore(storeClient(b, server.Addr), redis.StoreOptions{})
+			s := redis.NewStore(storeClient(b, server.Addr))
 			keys := make([][]byte, c.keys)
 			for i := range keys {
 				keys[i] = fmt.Appendf(nil, "wskit:chat:u:acme:%06d:chat.send", i)

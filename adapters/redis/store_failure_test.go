@@ -273,7 +273,7 @@ func TestStoreClusterFailsOver(t *testing.T) {
 func TestStoreSlotsMove(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3)
-	s := redis.NewStore(storeCluster(t, c), redis.StoreOptions{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(storeCluster(t, c), redis.StoreOptions{RememberedKeys: -1, Now: func() time.Time { return time.UnixMicro(1_795_219_200_000_007) }})
 	const capacity, keys = 400, 8
 	var admitted [keys]atomic.Int64
 	ctx, cancel := context.WithCancel(context.Background())
@@ -328,7 +328,7 @@ func TestStoreSlotsMove(t *testing.T) {
 func TestStoreScriptsFlushed(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: -1, Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{RememberedKeys: -1, Now: func() time.Time { return time.UnixMicro(1_795_219_200_000_007) }})
 	const capacity = 300
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
@@ -370,7 +370,7 @@ func TestStoreScriptsFlushed(t *testing.T) {
 	few := goredis.NewClient(&goredis.Options{Addr: server.Addr, Username: "few", Password: "secret"})
 	t.Cleanup(func() { _ = few.Close() })
 	before := server.Calls("evalsha")
-	if _, err := redis.NewStore(few, redis.StoreOptions{}).Take(t.Context(), []byte("k"), hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+	if _, err := redis.NewStore(few).Take(t.Context(), []byte("k"), hourly(1), 1); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("without the right to load it: %v", err)
 	}
 	if n := server.Calls("evalsha") - before; n != 1 {
@@ -386,7 +386,7 @@ func TestStoreNeverRepeatsACall(t *testing.T) {
 	proxy := redistest.StartProxy(t, server.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, MaxRetries: 5, ReadTimeout: patience})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.StoreOptions{})
+	s := redis.NewStore(client)
 	calls := func() int64 { return server.Calls("evalsha") + server.Calls("eval") }
 	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil { // the script is known, the connection made
 		t.Fatal(err)
@@ -448,7 +448,7 @@ func TestStoreNeverRepeatsACallInACluster(t *testing.T) {
 		},
 	})
 	t.Cleanup(func() { _ = client.Close() })
-	s := redis.NewStore(client, redis.StoreOptions{})
+	s := redis.NewStore(client)
 	owner := c.Nodes[c.Owner(redis.Slot("k~b"))]
 	if _, err := s.Take(t.Context(), []byte("k"), hourly(100), 1); err != nil {
 		t.Fatal(err)
@@ -504,7 +504,7 @@ func TestStorePoolExhausted(t *testing.T) {
 func TestStoreCachesNothingWhileRedisFails(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	for range 3 {
 		if _, err := s.Take(t.Context(), []byte("k"), hourly(1), 1); err != nil {
 			t.Fatal(err)

@@ -25,7 +25,7 @@ func TestStoreForeignStates(t *testing.T) {
 			t.Fatal(err)
 		}
 		now := int64(1_795_219_200_000_007)
-		s := redis.NewStore(client, redis.StoreOptions{Now: func() int64 { return now }, RememberedKeys: -1})
+		s := redis.NewStore(client, redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(now) }, RememberedKeys: -1})
 		for i, foreign := range []string{
 			"", "nothing of ours", "-1", "9007199254740992", "9007199254740992 1", "1 9007199254740992",
 			"99999999999999999999999999", "1000000000000 1", "1001", "1e18", "inf", "\x00\xff",

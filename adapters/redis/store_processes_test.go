@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -75,7 +76,7 @@ func TestStoreProcess(t *testing.T) {
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	defer client.Close()
-	s := redis.NewStore(client, redis.StoreOptions{Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(client, redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(1_795_219_200_000_007) }})
 	p := limit.All(hourly(processCapacity), limit.FixedWindow{Limit: 10 * processCapacity, Window: 24 * 3600e9})
 	var admitted [processKeys]atomic.Int64
 	var wait sync.WaitGroup

@@ -18,7 +18,7 @@ func TestInjectedClockOutsideItsRange(t *testing.T) {
 	t.Parallel()
 	client := storeClient(t, redistest.Start(t).Addr)
 	for _, at := range []int64{math.MinInt64, -1, 1 << 52, 1 << 53, math.MaxInt64} {
-		s := redis.NewStore(client, redis.StoreOptions{Now: func() int64 { return at }, RememberedKeys: -1})
+		s := redis.NewStore(client, redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(at) }, RememberedKeys: -1})
 		for _, p := range []limit.Policy{
 			limit.TokenBucket{Capacity: 8, Refill: 1, Per: time.Second}, limit.FixedWindow{Limit: 8, Window: time.Minute},
 			limit.SlidingWindow{Limit: 8, Window: time.Minute, Buckets: 4}, limit.SlidingLog{Limit: 8, Window: time.Minute},

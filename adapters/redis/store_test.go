@@ -146,7 +146,7 @@ func TestStoreOnARing(t *testing.T) {
 func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 	t.Parallel()
 	c := redistest.StartCluster(t, 3)
-	s := redis.NewStore(storeCluster(t, c), redis.StoreOptions{})
+	s := redis.NewStore(storeCluster(t, c))
 	var asks []limit.Ask
 	for i := range 20 {
 		asks = append(asks, limit.Ask{Key: fmt.Appendf(nil, "k%d", i), Policy: hourly(3), Cost: 1})
@@ -174,7 +174,7 @@ func TestStoreTakesTogetherWhatIsTogether(t *testing.T) {
 func TestStoreKeepsStateAsLongAsItCounts(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	for name, p := range map[string]limit.Policy{
 		"b": limit.TokenBucket{Capacity: 7, Refill: 7, Per: 3 * time.Minute}, "f": limit.FixedWindow{Limit: 7, Window: 720 * time.Hour},
 		"s3": limit.SlidingWindow{Limit: 7, Window: time.Minute, Buckets: 3}, "l": limit.SlidingLog{Limit: 7, Window: time.Minute},
@@ -253,7 +253,7 @@ func TestStoreKeepsABucketThatIsChargedOften(t *testing.T) {
 func TestStoreOwnClock(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	p := limit.TokenBucket{Capacity: 1, Refill: 1, Per: 50 * time.Millisecond}
 	for range 3 {
 		redistest.Eventually(t, "one is admitted again", func() bool {
@@ -270,7 +270,7 @@ func TestStoreOwnClock(t *testing.T) {
 func TestStoreFloodIsRefusedHere(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	for i := range 10_000 {
 		d, err := s.Take(t.Context(), []byte("k"), hourly(3), 1)
 		if err != nil || d.Allowed != (i < 3) {
@@ -414,7 +414,7 @@ func fewRights(t *testing.T, server *redistest.Server) {
 func TestStoreBytesPerKey(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	const n = 20_000
 	fill := func(from, to int) {
 		for i := from; i < to; i += 50 {
@@ -444,8 +444,8 @@ func TestStoreOptionsThatMakeNoSensePanic(t *testing.T) {
 		"Trips":                       func() { redis.NewStore(client, redis.StoreOptions{Trips: -1}) },
 		"RememberFor":                 func() { redis.NewStore(client, redis.StoreOptions{RememberFor: -1}) },
 		"StoreOptions.ProcessTimeout": func() { redis.NewStore(client, redis.StoreOptions{ProcessTimeout: time.Hour}) },
-		"client":                      func() { redis.NewStore(nil, redis.StoreOptions{}) },
-		"*redis.Ring":                 func() { redis.NewStore((*goredis.Ring)(nil), redis.StoreOptions{}) },
+		"client":                      func() { redis.NewStore(nil) },
+		"*redis.Ring":                 func() { redis.NewStore((*goredis.Ring)(nil)) },
 	} {
 		func() {
 			defer func() {
@@ -463,7 +463,7 @@ func TestStoreLeavesTheClientOpen(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	client := storeClient(t, server.Addr)
-	if err := redis.NewStore(client, redis.StoreOptions{}).Close(); err != nil {
+	if err := redis.NewStore(client).Close(); err != nil {
 		t.Fatal(err)
 	}
 	if err := client.Ping(t.Context()).Err(); err != nil {

@@ -40,7 +40,7 @@ func TestStoreDecidesTogetherAsInProcess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		run++
 		now := int64(1_795_219_200_000_007)
-		s := redis.NewStore(client, redis.StoreOptions{Now: func() int64 { return now }})
+		s := redis.NewStore(client, redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(now) }})
 		local := engine.New(engine.Options{MaxKeys: 1000, Shards: 1, Grace: (240 * time.Hour).Microseconds(), Now: func() int64 { return now }})
 		for range 25 {
 			now += rapid.OneOf(rapid.Int64Range(0, 800_000), rapid.Int64Range(0, 5_000_000), rapid.SampledFrom([]int64{-1, -30_000_000, -60_000_001, -100_000_000})).Draw(t, "advance")
@@ -99,7 +99,7 @@ func TestStoreKeepsWhatIsLessThanAnInstant(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := redis.NewStore(storeClient(t, redistest.Start(t).Addr), redis.StoreOptions{Now: func() int64 { return 1_795_219_200_000_007 }})
+	s := redis.NewStore(storeClient(t, redistest.Start(t).Addr), redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(1_795_219_200_000_007) }})
 	costs := []int64{1, 2, 2, 8, 9, 14, 7}
 	asks := make([]limit.Ask, len(costs))
 	for i, cost := range costs {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -26,7 +27,7 @@ func TestStoreReplaysTheVectors(t *testing.T) {
 		for i, l := range f.Timelines {
 			plans := l.Plans(t)
 			var now int64
-			s := redis.NewStore(client, redis.StoreOptions{Now: func() int64 { return now }, RememberedKeys: -1})
+			s := redis.NewStore(client, redis.StoreOptions{Now: func() time.Time { return time.UnixMicro(now) }, RememberedKeys: -1})
 			key := name + strconv.Itoa(i) + ":"
 			for j, step := range l.Steps {
 				now = step.Now

@@ -183,7 +183,7 @@ func TestKeysThatMayNotBeRead(t *testing.T) {
 func TestSlotsThatNeverEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s := redis.NewStore(storeClient(t, server.Addr), redis.StoreOptions{})
+	s := redis.NewStore(storeClient(t, server.Addr))
 	server.Do("ZADD", "k~held", "+inf", "a", 1e300, "b", 4e15, "c")
 	for i := range 3 {
 		d, err := s.Acquire(ctx, limit.Lease{Key: "k", ID: fmt.Sprint(i)}, 2, time.Minute)

@@ -16,8 +16,8 @@ import (
 func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	r := router.New(router.Options{})
-	server, err := run.New(r, run.Options{})
+	r := router.New()
+	server, err := run.New(r)
 	if err != nil {
 		panic(err)
 	}
@@ -33,7 +33,7 @@ func Example() {
 	})
 	s := httptest.NewServer(r)
 	defer s.Close()
-	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"), client.Options{})
+	c, err := client.Dial(ctx, "ws"+strings.TrimPrefix(s.URL, "http"))
 	if err != nil {
 		panic(err)
 	}

@@ -13,6 +13,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/wskit/wskit/client"
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // Options configure [Start] and [Attach]. The zero value works.
@@ -42,7 +44,7 @@ type Run struct {
 
 // Start begins a run by a request. At most one Options may be given.
 func Start(ctx context.Context, c *client.Client, typ string, payload any, opts ...Options) (*Run, error) {
-	o := first(opts)
+	o := given.Must("runs", "Start", opts)
 	began, err := client.Request[struct {
 		Run string `json:"run"`
 	}](ctx, c, typ, payload, o.Request)
@@ -51,17 +53,7 @@ func Start(ctx context.Context, c *client.Client, typ string, payload any, opts 
 
 // Attach returns the run with an id: on another device, or in another process. At most one Options may be given.
 func Attach(c *client.Client, id string, opts ...Options) *Run {
-	return &Run{c: c, name: first(opts).Name, id: id}
-}
-
-func first(opts []Options) (o Options) {
-	if len(opts) > 0 {
-		o = opts[0]
-	}
-	if o.Name == "" {
-		o.Name = "run"
-	}
-	return o
+	return &Run{c: c, name: cmp.Or(given.Must("runs", "Attach", opts).Name, "run"), id: id}
 }
 
 // ID is the id of the run.

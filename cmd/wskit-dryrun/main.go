@@ -55,7 +55,7 @@ func run(args []string, log io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	store := func(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
+	store := func(now func() time.Time) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
 	report, err := rules.DryRun(parsed, store, rules.Options{Key: keys[*key]}, log)
 	if err != nil {
 		return err

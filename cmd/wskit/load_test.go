@@ -40,7 +40,7 @@ type order struct {
 }
 
 func loadServer() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "order.place", func(_ *router.Context, o order) (int, error) { return o.Count, nil })
 	router.On(r, "order.seen", func(c *router.Context, o order) error { return c.Send("order.thanks", o.ID) })
 	router.Declare[string](r, "order.thanks")

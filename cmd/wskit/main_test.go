@@ -251,7 +251,7 @@ func (c *cut) Close() error                { return c.ReadWriteCloser.Close() }
 
 // The messages of a contract are listed, and completed in a command line.
 func TestTypes(t *testing.T) {
-	doc, err := contract.Of(loadServer(), contract.Options{})
+	doc, err := contract.Of(loadServer())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,7 @@ func TestRecordAndReplay(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := client.Dial(t.Context(), proxy, client.Options{}); errors.CodeOf(err) != errors.Unauthenticated && !strings.Contains(err.Error(), "401") {
+	if _, err := client.Dial(t.Context(), proxy); errors.CodeOf(err) != errors.Unauthenticated && !strings.Contains(err.Error(), "401") {
 		t.Errorf("without a token: %v", err)
 	}
 	stop()

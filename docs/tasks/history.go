@@ -8,7 +8,7 @@ import (
 
 // history keeps what is said in rooms for an hour, for those that come back and those that come late.
 func history() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.History("room:*", router.HistoryOptions{Age: time.Hour})
 	router.RPC(r, "room.join", func(c *router.Context, room string) (struct{}, error) {
 		return struct{}{}, c.SubscribeFrom("room:"+room, "")

@@ -11,7 +11,7 @@ import (
 
 // limits are by route, with costs.
 func limits(search func(*router.Context, string) ([]string, error), draw func(*router.Context, string) error) *router.Router {
-	r, store := router.New(router.Options{}), memory.New().Limits
+	r, store := router.New(), memory.New().Limits
 	perUser := func(n int64) *limit.Limiter {
 		return limit.New(store, limit.TokenBucket{Capacity: n, Refill: n, Per: time.Minute})
 	}

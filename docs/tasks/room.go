@@ -11,7 +11,7 @@ import (
 
 // room is a chat in rooms, with a limit.
 func room() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(ratelimit.New(limit.New(memory.New().Limits, limit.TokenBucket{
 		Capacity: 20, Refill: 5, Per: time.Second,
 	}), ratelimit.PerUserOrIP))

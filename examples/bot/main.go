@@ -20,7 +20,7 @@ type Say struct {
 
 // run answers in a room until ctx ends, or the server refuses for good.
 func run(ctx context.Context, url, room string, now func() time.Time) error {
-	c, err := client.Dial(ctx, url, client.Options{})
+	c, err := client.Dial(ctx, url)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 
 // The bot answers, also after its connection was lost.
 func TestTheBotAnswers(t *testing.T) {
-	r := router.New(router.Options{}) // as in the README
+	r := router.New() // as in the README
 	var joined atomic.Int64
 	router.RPC(r, "room.join", func(c *router.Context, room string) (bool, error) {
 		defer joined.Add(1)
@@ -38,7 +38,7 @@ func TestTheBotAnswers(t *testing.T) {
 		poll.Until(t, "the bot joins", func() bool { return joined.Load() == times })
 	}
 	joins(1)
-	ann, err := client.Dial(t.Context(), url, client.Options{})
+	ann, err := client.Dial(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func main() {
 
 // newRouter has the messages of the application.
 func newRouter() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "echo", func(_ *router.Context, text string) (string, error) { return text, nil })
 	return r
 }

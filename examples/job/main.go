@@ -19,7 +19,7 @@ type Progress struct {
 }
 
 func newRouter() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	r.History("job:*", router.HistoryOptions{Messages: 100, Age: time.Hour})
 	progressed := router.Declare[Progress](r, "job.progressed")
 	router.RPC(r, "job.start", func(c *router.Context, _ struct{}) (string, error) {

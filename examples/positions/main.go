@@ -21,8 +21,8 @@ type Position struct {
 
 func newRouter() *router.Router {
 	var at sync.Map // the position of each player
-	r := router.New(router.Options{})
-	moves := collect.New(router.Declare[[]Position](r, "positions"), func(p Position) string { return p.Player }, collect.Options{})
+	r := router.New()
+	moves := collect.New(router.Declare[[]Position](r, "positions"), func(p Position) string { return p.Player })
 	router.RPC(r, "join", func(c *router.Context, _ struct{}) ([]Position, error) {
 		err := c.Subscribe("field") // before the list: nothing is missed in between
 		all := []Position{}

@@ -25,7 +25,7 @@ type Answer struct {
 type model func(ctx context.Context, question string, word func(string) error) error
 
 func newRouter(model model) *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "ask", func(c *router.Context, q Ask) (Answer, error) {
 		var words []string
 		err := model(c, q.Question, func(word string) error {

@@ -11,7 +11,7 @@ import (
 func ExampleRun() {
 	_ = func(t *testing.T) { // func TestIdempotency(t *testing.T)
 		idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
-			shared := memory.NewIdempotency(memory.IdempotencyOptions{})
+			shared := memory.NewIdempotency()
 			stores := make([]idempotency.Store, n)
 			for i := range stores {
 				stores[i] = shared

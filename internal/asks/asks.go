@@ -136,14 +136,6 @@ func Bind(several []limit.Ask, all []Ask) (bound int) {
 // MaxInstant is the first instant that the arithmetic cannot use.
 const MaxInstant = int64(1) << 52
 
-// Clock is a clock whose instants stop at the ends of what the arithmetic can use, or nil for nil.
-func Clock(now func() int64) func() int64 {
-	if now == nil {
-		return nil
-	}
-	return func() int64 { return min(max(now(), 0), MaxInstant-1) }
-}
-
 // ReadNumbers reads numbers as decimal text, one space between them. Text that is something else is no numbers.
 func ReadNumbers(dst []int64, text string) []int64 {
 	for text != "" {

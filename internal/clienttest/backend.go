@@ -38,10 +38,10 @@ type backend struct {
 
 func (s *Server) openBackend() (*backend, error) {
 	if s.redis == nil {
-		broker := memory.NewBroker(memory.BrokerOptions{})
+		broker := memory.NewBroker()
 		return &backend{
-			limits:      memory.NewStore(memory.Options{}),
-			idempotency: memory.NewIdempotency(memory.IdempotencyOptions{}),
+			limits:      memory.NewStore(),
+			idempotency: memory.NewIdempotency(),
 			broker:      func() (pubsub.Broker, func()) { return broker, func() {} },
 			close:       func() {},
 		}, nil
@@ -54,7 +54,7 @@ func (s *Server) openBackend() (*backend, error) {
 	}
 	return &backend{
 		limits:      opened,
-		idempotency: redis.NewIdempotency(opened.Client(), redis.IdempotencyOptions{}),
+		idempotency: redis.NewIdempotency(opened.Client()),
 		broker: func() (pubsub.Broker, func()) {
 			b := redis.NewBroker(opened.Client(), redis.BrokerOptions{Timeout: time.Second, HealthTimeout: time.Second, Logger: quiet})
 			return b, func() { b.Close() }
@@ -119,7 +119,7 @@ func (s *Server) startInstance(b *backend) (*instance, error) {
 		OnClose: i.closed,
 	})
 	if s.redis == nil {
-		if i.runs, err = run.New(i.router, run.Options{}); err != nil {
+		if i.runs, err = run.New(i.router); err != nil {
 			return nil, err
 		}
 	}

@@ -24,9 +24,7 @@ type Options struct {
 	// Grace is how long a state is kept after it has run out, in microseconds,
 	// for a clock that may be set back by as much.
 	Grace int64
-	// Now is the clock, in microseconds since the Unix epoch. A value outside
-	// 0 ≤ now < 2⁵² is replaced by the nearest one inside. nil means the monotonic clock
-	// of the process.
+	// Now is the clock, which [Clock] makes of one of [time.Time]. nil means the monotonic clock of the process.
 	Now func() int64
 }
 
@@ -67,10 +65,28 @@ func New(o Options) *Engine {
 // maxInstant is the last instant that the algorithms can compute with.
 const maxInstant = 1<<52 - 1
 
+// Clock returns the time of a clock in microseconds since the Unix epoch. It stops at the ends of what the algorithms
+// can compute with. nil stays nil.
+func Clock(now func() time.Time) func() int64 {
+	if now == nil {
+		return nil
+	}
+	return func() int64 {
+		switch t := now(); {
+		case t.Before(time.Unix(0, 0)):
+			return 0
+		case t.After(time.UnixMicro(maxInstant)):
+			return maxInstant
+		default:
+			return t.UnixMicro()
+		}
+	}
+}
+
 // Now returns the time of the engine's clock in microseconds.
 func (s *Engine) Now() int64 {
 	if s.options.Now != nil {
-		return min(max(s.options.Now(), 0), maxInstant)
+		return s.options.Now()
 	}
 	return min(max(s.epoch+int64(time.Since(s.start)/time.Microsecond), 0), maxInstant)
 }

@@ -183,7 +183,7 @@ func (d *Delivery) settle() {
 	d.t.Helper()
 	client := d.redis.client()
 	defer client.Close()
-	broker := redis.NewBroker(client, redis.BrokerOptions{})
+	broker := redis.NewBroker(client)
 	defer broker.Close()
 	var heads []pubsub.Position
 	poll.Until(d.t, "Redis tells where the logs end", func() (ok bool) {

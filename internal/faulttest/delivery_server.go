@@ -69,7 +69,7 @@ func newDeliveryRouter(backend adapters.Backend) (*router.Router, error) {
 		}
 		return Done{a.ID}, nil
 	})
-	runs, err := run.New(r, run.Options{})
+	runs, err := run.New(r)
 	if err != nil {
 		return nil, err
 	}

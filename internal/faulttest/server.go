@@ -136,7 +136,7 @@ func serve(c Config) error {
 		HistoryCheck: 300 * time.Millisecond,
 		Resume:       router.ResumeOptions{Keys: [][]byte{[]byte("the key of all servers of a test")}},
 	})
-	r.History("kept:*", router.HistoryOptions{})
+	r.History("kept:*")
 	register(r, store, journal)
 	flush := registerPlaces(r, store, c)
 

@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -145,4 +146,56 @@ func (c checker) members(typ *doc.Type) {
 			}
 		}
 	}
+}
+
+// needed are the functions whose options have a field that must be set.
+var needed = []string{"api.Handler", "inspect.Handler", "limit.NewConcurrencyLimit", "rules.DryRun", "webhook.New"}
+
+// TestOptionsAreLast checks that options come last, and may be left out unless one of them has to be set: then a call
+// without them would only compile.
+func TestOptionsAreLast(t *testing.T) {
+	var found []string
+	for _, p := range list(t, "./...") {
+		if !public(p) {
+			continue
+		}
+		d, fset := docOf(t, p)
+		all := d.Funcs
+		for _, typ := range d.Types {
+			all = append(append(all, typ.Funcs...), typ.Methods...)
+		}
+		for _, f := range all {
+			params := f.Decl.Type.Params.List
+			for i, param := range params {
+				name, variadic := paramType(param.Type)
+				if !strings.HasSuffix(name, "Options") || !ast.IsExported(f.Name) || variadic && i == len(params)-1 {
+					continue
+				}
+				if full := p.Name + "." + f.Name; !slices.Contains(needed, full) {
+					t.Errorf("%s: %s takes %s; take ...%[3]s, last, and read them with package given", fset.Position(f.Decl.Pos()), full, name)
+				} else {
+					found = append(found, full)
+				}
+			}
+		}
+	}
+	for _, name := range needed {
+		if !slices.Contains(found, name) {
+			t.Errorf("%s needs no options any more; remove it from the list", name)
+		}
+	}
+}
+
+// paramType returns the name of the type of a parameter without its package, and whether the parameter is variadic.
+func paramType(e ast.Expr) (name string, variadic bool) {
+	if list, ok := e.(*ast.Ellipsis); ok {
+		e, variadic = list.Elt, true
+	}
+	if sel, ok := e.(*ast.SelectorExpr); ok {
+		e = sel.Sel
+	}
+	if id, ok := e.(*ast.Ident); ok {
+		name = id.Name
+	}
+	return name, variadic
 }

@@ -86,7 +86,7 @@ func add(t *testing.T, log pubsub.Log, text string) pubsub.Position {
 // All messages are taken, in order and once, also those of before, those of an outage, and again when the log was lost.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := &failing{Broker: memory.NewBroker(memory.BrokerOptions{})}
+		log := &failing{Broker: memory.NewBroker()}
 		add(t, log, "a")
 		f, taken := follow(t, log)
 		want := func(want ...string) {

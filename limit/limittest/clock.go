@@ -29,8 +29,11 @@ func NewClock() *Clock {
 // epoch is 2026-11-21T00:00:00.000007Z, deliberately not a whole second.
 const epoch = 1_795_219_200_000_007
 
-// Now returns the time of the clock, in microseconds since the Unix epoch.
-func (c *Clock) Now() int64 { return c.micros.Load() }
+// Now returns the time of the clock.
+func (c *Clock) Now() time.Time { return time.UnixMicro(c.instant()) }
+
+// instant returns the time of the clock in microseconds since the Unix epoch.
+func (c *Clock) instant() int64 { return c.micros.Load() }
 
 // set sets the clock to an instant, in microseconds since the Unix epoch.
 func (c *Clock) set(micros int64) { c.micros.Store(micros) }

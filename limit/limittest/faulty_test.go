@@ -61,7 +61,7 @@ func (s *plain) Take(_ context.Context, key []byte, policy limit.Policy, cost in
 	if _, err := limit.Prepare(plan, cost); err != nil {
 		return d, err
 	}
-	now := s.clock.Now()
+	now := s.clock.Now().UnixMicro()
 	if s.fault.now != nil {
 		now = s.fault.now(now)
 	}
@@ -111,7 +111,7 @@ func (s *plain) Peek(_ context.Context, key []byte, policy limit.Policy, cost in
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	plan.Peek(&d, s.state[string(key)], s.clock.Now(), cost)
+	plan.Peek(&d, s.state[string(key)], s.clock.Now().UnixMicro(), cost)
 	return d, nil
 }
 
@@ -122,7 +122,7 @@ func (s *plain) Refund(_ context.Context, key []byte, policy limit.Policy, taken
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock.Now()
+	now := s.clock.Now().UnixMicro()
 	if s.fault.refund != nil {
 		s.fault.refund(&taken, now)
 	}
@@ -145,7 +145,7 @@ func (s *plain) Reset(_ context.Context, key []byte, policy limit.Policy) error 
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now := s.clock.Now()
+	now := s.clock.Now().UnixMicro()
 	if plan.Reset(s.state[string(key)], now) > 0 && !s.fault.resetForgotten {
 		s.reset[string(key)] = now
 	}
@@ -177,7 +177,7 @@ func (s *plain) TakeAll(_ context.Context, asks []limit.Ask) (bound int, err err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, before := s.clock.Now(), maps.Clone(s.state)
+	now, before := s.clock.Now().UnixMicro(), maps.Clone(s.state)
 	for i, r := range asks {
 		plan, err := limit.Compile(r.Policy)
 		if err != nil {

@@ -58,14 +58,14 @@ func (s *leases) key(key string) map[string]int64 {
 	if s.fault == "ForgetsAtOnce" {
 		kept = 0
 	}
-	maps.DeleteFunc(s.until[key], func(_ string, until int64) bool { return until+kept <= s.clock.Now() })
+	maps.DeleteFunc(s.until[key], func(_ string, until int64) bool { return until+kept <= s.clock.Now().UnixMicro() })
 	return s.until[key]
 }
 
 // last returns those of the leases that have not ended.
 func (s *leases) last(all map[string]int64) map[string]int64 {
 	all = maps.Clone(all)
-	maps.DeleteFunc(all, func(_ string, until int64) bool { return until <= s.clock.Now() })
+	maps.DeleteFunc(all, func(_ string, until int64) bool { return until <= s.clock.Now().UnixMicro() })
 	return all
 }
 
@@ -88,7 +88,7 @@ func (s *leases) Acquire(_ context.Context, lease limit.Lease, most int64, lease
 		}
 		s.mu.Lock()
 	}
-	until := s.clock.Now() + leaseTime.Microseconds()
+	until := s.clock.Now().UnixMicro() + leaseTime.Microseconds()
 	switch s.fault {
 	case "NoLease":
 		until = 1 << 60
@@ -104,7 +104,7 @@ func (s *leases) Acquire(_ context.Context, lease limit.Lease, most int64, lease
 		k[lease.ID] = until
 	}
 	for _, until := range s.last(k) {
-		if left := time.Duration(until-s.clock.Now()) * time.Microsecond; s.fault != "NoLease" && (d.ResetAfter == 0 || left < d.ResetAfter) {
+		if left := time.Duration(until-s.clock.Now().UnixMicro()) * time.Microsecond; s.fault != "NoLease" && (d.ResetAfter == 0 || left < d.ResetAfter) {
 			d.ResetAfter = left
 		}
 	}
@@ -120,7 +120,7 @@ func (s *leases) Renew(_ context.Context, all []limit.Lease, leaseTime time.Dura
 	for _, lease := range all {
 		k := s.key(lease.Key)
 		if _, held := s.last(k)[lease.ID]; held || s.fault != "RenewsWhatIsThere" {
-			k[lease.ID] = s.clock.Now() + leaseTime.Microseconds()
+			k[lease.ID] = s.clock.Now().UnixMicro() + leaseTime.Microseconds()
 		}
 	}
 	return nil

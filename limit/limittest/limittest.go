@@ -168,7 +168,7 @@ func (s Subject) step(d time.Duration) {
 // store's last decision.
 func (l *timeline) now() int64 {
 	if l.s.Clock != nil {
-		return l.s.Clock.Now()
+		return l.s.Clock.instant()
 	}
 	return l.last
 }

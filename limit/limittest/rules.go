@@ -76,7 +76,7 @@ func retryAfterIsExact(t *testing.T, s Subject) {
 			if d.RetryAfter <= 0 {
 				l.broken(t, "a denial says how long to wait", "RetryAfter is %v", d.RetryAfter)
 			}
-			denied := s.Clock.Now()
+			denied := s.Clock.instant()
 			s.Clock.Advance(d.RetryAfter - time.Microsecond)
 			if early := l.take(t, b, cost); early.Allowed {
 				l.broken(t, "RetryAfter is the shortest wait", "admitted 1 µs before RetryAfter (%v) was over", d.RetryAfter)
@@ -113,14 +113,14 @@ func clockSwings(t *testing.T, s Subject) {
 		for _, b := range []limit.TokenBucket{perSecond(10, 1), perSecond(3, 7), {Capacity: 5, Refill: 1, Per: time.Minute}} {
 			l := newTimeline(s)
 			admitted := int64(0)
-			high := s.Clock.Now()
+			high := s.Clock.instant()
 			for i := range s.Steps {
 				if i%2 == 1 {
 					s.Clock.Advance(-swing)
 				} else if i > 0 {
 					s.Clock.Advance(swing)
 				}
-				high = max(high, s.Clock.Now())
+				high = max(high, s.Clock.instant())
 				for admitted < 1<<20 && l.take(t, b, 1).Allowed {
 					admitted++
 				}
@@ -208,7 +208,7 @@ func extremes(t *testing.T, s Subject) {
 			if cost < 1 {
 				continue
 			}
-			want := m.Take(s.Clock.Now(), cost)
+			want := m.Take(s.Clock.instant(), cost)
 			if got := l.take(t, b, cost); got != want {
 				l.broken(t, "no number leaves the exact range", "got  %s\nwant %s", describe(got), describe(want))
 			}

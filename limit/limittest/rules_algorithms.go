@@ -46,7 +46,7 @@ func waitsAreExact(t *testing.T, s Subject, p limit.Policy) {
 			s.Clock.Advance(123_457 * time.Microsecond)
 		}
 		_, d = l.exhaust(t, p, cost)
-		denied := s.Clock.Now()
+		denied := s.Clock.instant()
 		s.Clock.Advance(d.RetryAfter - time.Microsecond)
 		if early := l.take(t, p, cost); d.RetryAfter <= 0 || early.Allowed {
 			l.broken(t, "RetryAfter is the shortest wait", "admitted 1 µs before RetryAfter (%v) was over", d.RetryAfter)
@@ -82,7 +82,7 @@ func noSpanAdmitsMore(t *testing.T, s Subject) {
 			var admitted []int64
 			for range 3 * s.Steps {
 				if l.take(t, c.policy, 1).Allowed {
-					admitted = append(admitted, s.Clock.Now())
+					admitted = append(admitted, s.Clock.instant())
 				}
 				s.Clock.Advance(every)
 			}
@@ -121,7 +121,7 @@ func twoSizesAdmitTheLarger(t *testing.T, s Subject) {
 					if !l.take(t, p, 1).Allowed {
 						break
 					}
-					at = append(at, s.Clock.Now())
+					at = append(at, s.Clock.instant())
 				}
 				s.Clock.Advance(time.Duration(rng.Int64N(int64(3 * c.large.Per / time.Duration(c.large.Refill)))))
 			}
@@ -223,7 +223,7 @@ func compositesChargeAllOrNone(t *testing.T, s Subject) {
 		l.broken(t, "a composite is impossible when a part is", "6 of at most 5: %s by %s", describe(d), d.Policy)
 	}
 	if d.ResetAfter < time.Hour && d.ResetAfter > 0 {
-		if left := 24*time.Hour - time.Duration(s.Clock.Now()%(24*time.Hour).Microseconds())*time.Microsecond; d.ResetAfter != left {
+		if left := 24*time.Hour - time.Duration(s.Clock.instant()%(24*time.Hour).Microseconds())*time.Microsecond; d.ResetAfter != left {
 			l.broken(t, "the longest reset of a composite's parts is its own", "%s, the day ends in %v", describe(d), left)
 		}
 	}

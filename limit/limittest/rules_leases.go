@@ -278,10 +278,10 @@ func leaseTimelines(t *testing.T, s Subject) {
 	has[limit.LeaseStore](t, s)
 	rapid.Check(t, func(rt *rapid.T) {
 		h := newHolder(t, s)
-		ends, latest := map[string]int64{}, s.Clock.Now()
+		ends, latest := map[string]int64{}, s.Clock.instant()
 		held := func(besides string) (ids []string) {
 			for id, end := range ends {
-				if end > s.Clock.Now() && id != besides {
+				if end > s.Clock.instant() && id != besides {
 					ids = append(ids, id)
 				}
 			}
@@ -295,7 +295,7 @@ func leaseTimelines(t *testing.T, s Subject) {
 		ctx := context.Background()
 		for range rapid.IntRange(1, min(s.Steps, 20)).Draw(rt, "calls") {
 			one, lasts := id.Draw(rt, "lease"), times.Draw(rt, "lease time")
-			end := s.Clock.Now() + lasts.Microseconds()
+			end := s.Clock.instant() + lasts.Microseconds()
 			var err error
 			switch call := rapid.SampledFrom([]string{"acquire", "acquire", "renew", "release", "time passes", "clock set back"}).Draw(rt, "call"); call {
 			case "acquire":
@@ -319,9 +319,9 @@ func leaseTimelines(t *testing.T, s Subject) {
 				err = h.store.Release(ctx, h.leases(one))
 			case "time passes":
 				s.Clock.Advance(times.Draw(rt, "time"))
-				latest = max(latest, s.Clock.Now())
+				latest = max(latest, s.Clock.instant())
 			case "clock set back":
-				room := time.Duration(s.Clock.Now()-latest)*time.Microsecond + limit.ClockTolerance
+				room := time.Duration(s.Clock.instant()-latest)*time.Microsecond + limit.ClockTolerance
 				s.Clock.Advance(-min(times.Draw(rt, "by"), room))
 			}
 			if err != nil {

@@ -120,7 +120,7 @@ func refundAdmitsNoMore(t *testing.T, s Subject, p limit.Policy) {
 	l = newTimeline(s)
 	l.refund(t, p, taken)
 	full := l.take(t, p, 1)
-	if want := newModel(p).Take(s.Clock.Now(), 1); full != want {
+	if want := newModel(p).Take(s.Clock.instant(), 1); full != want {
 		l.broken(t, "a refund never makes more than full", "got  %s\nwant %s", describe(full), describe(want))
 	}
 }
@@ -132,7 +132,7 @@ func resetForgets(t *testing.T, s Subject, p limit.Policy) {
 	l.take(t, p, 10)
 	l.reset(t, p)
 	got := l.take(t, p, 1)
-	if want := newModel(p).Take(s.Clock.Now(), 1); got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
+	if want := newModel(p).Take(s.Clock.instant(), 1); got.Remaining != want.Remaining || got.ResetAfter != want.ResetAfter {
 		l.broken(t, "a reset deletes everything", "got  %s\nwant %s", describe(got), describe(want))
 	}
 	l.reset(t, p)
@@ -164,7 +164,7 @@ func manyInOrder(t *testing.T, s Subject, p limit.Policy) {
 				m = newModel(p)
 				models[string(q.Key)] = m
 			}
-			if want := m.Take(s.Clock.Now(), q.Cost); q.Decision != want {
+			if want := m.Take(s.Clock.instant(), q.Cost); q.Decision != want {
 				t.Fatalf("rule broken: several asks are answered in order, each by itself\nround %d, ask %d (key %s, cost %d):\ngot  %s\nwant %s",
 					round, i, q.Key, q.Cost, describe(q.Decision), describe(want))
 			}
@@ -202,12 +202,12 @@ func allOrNone(t *testing.T, s Subject, p limit.Policy) {
 			t.Fatalf("rule broken: a valid call gets its decisions\nTakeAll returned the error %v", err)
 		}
 		for i, a := range asks {
-			l.log = append(l.log, step{fmt.Sprintf("together, number %d of %d, ", i+1, len(asks)), s.Clock.Now(), a.Cost, p, a.Decision})
+			l.log = append(l.log, step{fmt.Sprintf("together, number %d of %d, ", i+1, len(asks)), s.Clock.instant(), a.Cost, p, a.Decision})
 		}
 		return bound, asks
 	}
 	l.take(t, p, 8)
-	want := newModel(p).Peek(s.Clock.Now(), 2)
+	want := newModel(p).Peek(s.Clock.instant(), 2)
 	for range 3 {
 		bound, answers := take(2, 3)
 		if bound != 1 || answers[1].Decision.Allowed || answers[1].Decision.RetryAfter <= 0 || answers[0].Decision.Allowed || answers[0].Decision.RetryAfter != 0 || answers[0].Decision.Charged != 0 {

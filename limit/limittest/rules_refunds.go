@@ -43,14 +43,14 @@ func (r *refunded) takeAll(t tb) {
 // giveBack refunds an admission.
 func (r *refunded) giveBack(t tb, e *entry) {
 	t.Helper()
-	r.ledger.refund(e, r.s.Clock.Now())
+	r.ledger.refund(e, r.s.Clock.instant())
 	r.timeline.refund(t, r.p, e.taken)
 }
 
 func (r *refunded) reset(t tb) {
 	t.Helper()
 	r.timeline.reset(t, r.p)
-	r.ledger.forget(r.s.Clock.Now())
+	r.ledger.forget(r.s.Clock.instant())
 }
 
 // refundsAdmitNoMore: with any refunds and resets, in any order and at any time, no more is
@@ -92,7 +92,7 @@ func refundsAdmitNoMore(t *testing.T, s Subject) {
 	t.Run("a charge at the instant of a reset", func(t *testing.T) {
 		needs(t, s, limit.SlidingWindow{Limit: 3, Window: time.Millisecond})
 		r := newRefunded(s, limit.SlidingWindow{Limit: 3, Window: time.Millisecond})
-		window := s.Clock.Now()/1000*1000 + 1000
+		window := s.Clock.instant()/1000*1000 + 1000
 		s.Clock.set(window + 778)
 		r.take(t, 1)
 		r.reset(t)
@@ -193,11 +193,11 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 		drawMicros(0, 2*one.Microseconds()), drawMicros(0, all.Microseconds()), drawMicros(0, 2*all.Microseconds()))
 	var taken []*entry // these may be refunded
 	var highest int64  // the latest instant of a charge, a refund or a reset
-	lowest := s.Clock.Now()
+	lowest := s.Clock.instant()
 	for range rapid.IntRange(1, s.Steps).Draw(t, "steps") {
 		switch op := rapid.IntRange(0, 19).Draw(t, "operation"); {
 		case op == 0:
-			if most := tolerance - max(0, highest-s.Clock.Now()); most > 0 {
+			if most := tolerance - max(0, highest-s.Clock.instant()); most > 0 {
 				s.Clock.Advance(-drawMicros(1, most).Draw(t, "swing"))
 			}
 		case op == 1: // so far that every state is corrected
@@ -207,21 +207,21 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 		case op <= 5:
 			s.Clock.Advance(forwards.Draw(t, "advance"))
 		}
-		lowest = min(lowest, s.Clock.Now())
-		behind := highest - s.Clock.Now()
+		lowest = min(lowest, s.Clock.instant())
+		behind := highest - s.Clock.instant()
 		known := len(r.ledger.entries)
 		switch op := rapid.IntRange(0, 19).Draw(t, "operation"); {
 		case behind > 0 && op < 6:
 			s.Clock.Advance(time.Duration(behind) * time.Microsecond)
 		case behind <= 0 && op == 0:
 			r.reset(t)
-			highest = s.Clock.Now()
+			highest = s.Clock.instant()
 			if rapid.Bool().Draw(t, "forget what was taken") {
 				taken = nil
 			}
 		case behind <= 0 && op < 9 && len(taken) > 0:
 			i := rapid.IntRange(0, len(taken)-1).Draw(t, "which")
-			highest = s.Clock.Now()
+			highest = s.Clock.instant()
 			r.giveBack(t, taken[i])
 			taken = append(taken[:i], taken[i+1:]...)
 		case op < 11:
@@ -230,7 +230,7 @@ func refundAtRandom(t *rapid.T, s Subject, kind string) {
 			r.take(t, rapid.Int64Range(1, plan.Compiled().Ceiling).Draw(t, "cost"))
 		}
 		if n := len(r.ledger.entries); n > known && behind <= 0 {
-			highest = s.Clock.Now()
+			highest = s.Clock.instant()
 			taken = append(taken, r.ledger.entries[known:]...)
 		}
 	}

@@ -67,7 +67,7 @@ func settleAtRandom(t *rapid.T, s Subject, kind string) {
 	var open []reserved
 	for range rapid.IntRange(1, max(1, s.Steps/4)).Draw(t, "steps") { // the model is slow
 		s.Clock.Advance(advance.Draw(t, "advance"))
-		now := s.Clock.Now()
+		now := s.Clock.instant()
 		cost := rapid.Int64Range(1, ceiling).Draw(t, "cost")
 		if rapid.Bool().Draw(t, "settle") && len(open) > 0 {
 			i := rapid.IntRange(0, len(open)-1).Draw(t, "which")

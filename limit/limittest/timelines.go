@@ -80,7 +80,7 @@ func compare(t *rapid.T, s Subject, policies []limit.Policy) {
 			}
 		}
 		s.Clock.Advance(anyStep(current, wait).Draw(t, "advance"))
-		now := s.Clock.Now()
+		now := s.Clock.instant()
 		if latest = max(latest, now); m.reset > 0 && latest-now > tolerance {
 			// Whether the reset is still kept depends on the instant of the store's last call.
 			latest, taken, swung = now, nil, true

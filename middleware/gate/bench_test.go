@@ -14,7 +14,7 @@ import (
 
 // What a refused handshake costs besides what net/http takes for any request.
 func BenchmarkRefusedHandshake(b *testing.B) {
-	gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
+	gate := gate.New(memory.NewStore(), gate.Options{
 		PerIP: limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}, OnRefused: func(gate.Refusal) {},
 	})
 	r := router.New(router.Options{Gate: gate})

@@ -15,7 +15,7 @@ import (
 
 // In an application, the router asks the gate: router.Options{Gate: gate}.
 func ExampleNew() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	gate := gate.New(store, gate.Options{
 		MaxPerUser: 4,
 		OnRefused: func(r gate.Refusal) {
@@ -42,7 +42,7 @@ func ExampleNew() {
 
 // The gate before the WebSocket handler of another library.
 func ExampleGate_Handler() {
-	door := gate.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), gate.Options{
+	door := gate.New(memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}), gate.Options{
 		PerIP:     limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second},
 		OnRefused: func(gate.Refusal) {}, // nothing is logged
 	})

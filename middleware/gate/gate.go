@@ -15,6 +15,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/httpclose"
 	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
@@ -137,7 +138,7 @@ type Refusal struct {
 // Gate limits the opening of connections, before authentication. It is an [ingress.Gate], the
 // option of a router:
 //
-//	gate := gate.New(store, gate.Options{})
+//	gate := gate.New(store)
 //	r := router.New(router.Options{Gate: gate, Authenticate: authenticate})
 //
 // [Gate.Handler] is middleware for handlers of WebSockets of other libraries.
@@ -179,7 +180,8 @@ var _ ingress.Gate = (*Gate)(nil)
 
 // New returns a gate over a store, which must be a [limit.LeaseStore] unless the numbers
 // of open connections are not limited. It panics if an option is not valid.
-func New(store limit.Store, o Options) *Gate {
+func New(store limit.Store, options ...Options) *Gate {
+	o := given.Must("gate", "New", options)
 	o = o.withDefaults()
 	limitname.Must("gate", "New", "Options", store, o.Limiter)
 	g := &Gate{

@@ -290,7 +290,7 @@ func TestGateHeaderOnSuccess(t *testing.T) {
 	if got, want := headers(res, names...), `2 1 60 "connections-per-identity";q=1;w=60 "connections-per-identity";r=1;t=60`; res.StatusCode != 101 || got != want {
 		t.Errorf("status %d with %s, want %s", res.StatusCode, got, want)
 	}
-	plain := httptest.NewServer(gate.New(memory.NewStore(memory.Options{}), o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	plain := httptest.NewServer(gate.New(memory.NewStore(), o).Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if ws, err := websocket.Accept(w, r, nil); err == nil {
 			_ = ws.CloseNow()
 		}
@@ -321,7 +321,7 @@ func TestGateHeaderWithoutTakeAll(t *testing.T) {
 			o.PerIdentity = limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute}
 		}
 		for name, store := range map[string]limit.Store{
-			"TakeAll": memory.NewStore(memory.Options{}), "Take alone": &spyStore{Store: memory.NewStore(memory.Options{})},
+			"TakeAll": memory.NewStore(), "Take alone": &spyStore{Store: memory.NewStore()},
 		} {
 			r := httptest.NewRequest("GET", "/", nil)
 			r.Header.Set("Authorization", "Bearer user-ann")
@@ -338,7 +338,7 @@ func TestGateHeaderWithoutTakeAll(t *testing.T) {
 
 // Neither keys nor the report of a refusal contain a secret.
 func TestGateKeepsNoSecrets(t *testing.T) {
-	spy := &spyStore{Store: memory.NewStore(memory.Options{})}
+	spy := &spyStore{Store: memory.NewStore()}
 	var reported strings.Builder
 	gate := gate.New(spy, gate.Options{
 		Limiter:  limit.Options{Name: "gate"},
@@ -567,7 +567,7 @@ func TestPagesGetTheRefusal(t *testing.T) {
 // To tell pages is itself limited.
 func TestTellingPagesIsLimited(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
+		gate := gate.New(memory.NewStore(), gate.Options{
 			PerIP:         limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour},
 			AcceptRefused: true, OnRefused: func(gate.Refusal) {},
 		})
@@ -625,7 +625,7 @@ func TestRefusalsAreLogged(t *testing.T) {
 	for level, want := range map[slog.Level]int{slog.LevelInfo: 1, slog.LevelDebug: 20} {
 		synctest.Test(t, func(t *testing.T) {
 			var out strings.Builder
-			gate := gate.New(memory.NewStore(memory.Options{}), gate.Options{
+			gate := gate.New(memory.NewStore(), gate.Options{
 				PerIP:   limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour},
 				Limiter: limit.Options{Logger: slog.New(slog.NewJSONHandler(&out, &slog.HandlerOptions{Level: level}))},
 			})
@@ -693,7 +693,7 @@ func TestBansCloseTheGate(t *testing.T) {
 }
 
 func TestOptionsThatMakeNoSensePanic(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	for want, o := range map[string]gate.Options{
 		"RetryAfter":               {RetryAfter: -1},
 		"connections-per-ip":       {PerIP: limit.TokenBucket{}},
@@ -714,5 +714,5 @@ func TestOptionsThatMakeNoSensePanic(t *testing.T) {
 			t.Errorf("panic %q for a store that is shared", v)
 		}
 	}()
-	gate.New(lateStore{}, gate.Options{})
+	gate.New(lateStore{})
 }

@@ -50,7 +50,7 @@ func TestGateAsMiddleware(t *testing.T) {
 	}})
 	for name, handler := range map[string]http.Handler{"another library": other, "a router": routed} {
 		t.Run(name, func(t *testing.T) {
-			h := &house{t: t, store: memory.NewStore(memory.Options{}), r: routed}
+			h := &house{t: t, store: memory.NewStore(), r: routed}
 			h.gate = gate.New(h.store, gate.Options{PerIP: many, PerIdentity: many, MaxPerUser: 2, OnRefused: func(gate.Refusal) {}})
 			h.addr = serve(t, &http.Server{Handler: h.gate.Handler(handler)})
 
@@ -79,7 +79,7 @@ func TestGateAsMiddleware(t *testing.T) {
 
 // What a library behind the gate takes for a handshake, the gate does too.
 func TestGateRecognizesTheHandshakesOfTheLibrary(t *testing.T) {
-	h := &house{t: t, store: memory.NewStore(memory.Options{})}
+	h := &house{t: t, store: memory.NewStore()}
 	h.gate = gate.New(h.store, gate.Options{PerIP: many, PerIdentity: many, MaxPerIP: 1, OnRefused: func(gate.Refusal) {}})
 	h.addr = serve(t, &http.Server{Handler: h.gate.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c, err := websocket.Accept(w, r, nil); err == nil {

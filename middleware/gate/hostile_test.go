@@ -145,7 +145,7 @@ func TestHandshakesWithABodyAcquireNoLease(t *testing.T) {
 	for name, serving := range map[string]func(h *house) http.Handler{
 		"gate": func(h *house) http.Handler { return h.r },
 		"handler": func(h *house) http.Handler {
-			return h.gate.Handler(router.New(router.Options{}))
+			return h.gate.Handler(router.New())
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,10 +241,10 @@ func TestThousandUpgradesAtOnce(t *testing.T) {
 // what its user's messages have used as soon as that is full again.
 func TestNothingOfAConnectionStays(t *testing.T) {
 	const connections = 40
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	messages := limit.New(store, limit.TokenBucket{Capacity: 10, Refill: 1000, Per: time.Second})
 	gate := gate.New(store, gate.Options{PerIP: many, PerIdentity: many})
-	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Backend: adapters.Backend{Broker: memory.NewBroker(memory.BrokerOptions{})}})
+	r := router.New(router.Options{Gate: gate, Authenticate: bearer, Backend: adapters.Backend{Broker: memory.NewBroker()}})
 	r.Use(ratelimit.New(messages, ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "echo", func(c *router.Context, m string) (string, error) {
 		return m, c.Subscribe("own:" + c.Identity.User)

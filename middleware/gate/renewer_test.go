@@ -30,7 +30,7 @@ type sharedStore struct {
 }
 
 func newSharedStore() *sharedStore {
-	m := memory.NewStore(memory.Options{})
+	m := memory.NewStore()
 	return &sharedStore{Store: m, LeaseStore: m, dead: new(atomic.Bool)}
 }
 
@@ -181,7 +181,7 @@ func TestLeaseOfAnAbandonedHandshake(t *testing.T) {
 // that is refused for itself takes nothing from its neighbours.
 func TestFloodOfOneIdentityLeavesTheAddressItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		m := memory.NewStore(memory.Options{})
+		m := memory.NewStore()
 		gate := gate.New(struct {
 			limit.Store
 			limit.ExtendedStore

@@ -21,7 +21,7 @@ import (
 // Users of one name of two tenants have places of their own.
 func TestPlacesOfUsersOfOneNameOfTwoTenants(t *testing.T) {
 	t.Parallel()
-	g := gate.New(memory.NewStore(memory.Options{}), gate.Options{MaxPerUser: 1})
+	g := gate.New(memory.NewStore(), gate.Options{MaxPerUser: 1})
 	for _, c := range []struct {
 		tenant, user string
 		admitted     bool

@@ -287,7 +287,7 @@ func TestAnnouncedIsAdmitted(t *testing.T) {
 	t.Cleanup(func() { _ = prefetch.Close() })
 	var all []*follower
 	for name, m := range map[string]func(limit.Policy) ingress.Middleware{
-		"memory":   func(p limit.Policy) ingress.Middleware { return announcing(memory.NewStore(memory.Options{}), p) },
+		"memory":   func(p limit.Policy) ingress.Middleware { return announcing(memory.NewStore(), p) },
 		"redis":    func(p limit.Policy) ingress.Middleware { return announcing(shared, p) },
 		"prefetch": func(p limit.Policy) ingress.Middleware { return announcing(prefetch, p) },
 		"connection": func(p limit.Policy) ingress.Middleware {
@@ -312,7 +312,7 @@ func TestAnnouncedIsAdmittedWithDurableObjects(t *testing.T) {
 		t.Skip("starts a Workers runtime")
 	}
 	w := workerdtest.Start(t, workerdtest.Config{})
-	store, err := cfdo.Open(w.URL, workerdtest.Secret, cfdo.Options{})
+	store, err := cfdo.Open(w.URL, workerdtest.Secret)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func computedIsAdmitted(t *testing.T, all []*follower, rounds int) {
 
 // The state is not only safe, it is exact: as much as it says is admitted, and no more.
 func TestAnnouncedIsExact(t *testing.T) {
-	to, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}))
+	to, _ := serveFollowed(t, announcing(memory.NewStore(), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}))
 	f := follow(t, to, "ann")
 	f.request("ask", 3)
 	f.answers(3)
@@ -408,7 +408,7 @@ func TestFollowingDoesNotFlood(t *testing.T) {
 		{"nearly all refused", limit.TokenBucket{Capacity: 10, Refill: 20, Per: time.Second}, func(d time.Duration) int { return int(d/time.Second) + 1 }},
 	} {
 		inBubble(t, tc.name, func(t *testing.T) {
-			to, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), tc.policy))
+			to, _ := serveFollowed(t, announcing(memory.NewStore(), tc.policy))
 			f := follow(t, to, "mallory")
 			sent, began := int64(0), time.Now()
 			f.ask("ask")
@@ -429,7 +429,7 @@ func TestFollowingDoesNotFlood(t *testing.T) {
 // While messages are refused all the time no frame comes, and one when that has ended.
 func TestNoLimitsDuringAFlood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := routertest.New(t, newRouter(announcing(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 20, Per: time.Second})).Router)
+		s := routertest.New(t, newRouter(announcing(memory.NewStore(), limit.TokenBucket{Capacity: 10, Refill: 20, Per: time.Second})).Router)
 		c := dial(s, "mallory")
 		frames := func() (n int) {
 			synctest.Wait()
@@ -477,7 +477,7 @@ func TestNoLimitsDuringAFlood(t *testing.T) {
 // Without a request nothing comes, and after a request for no types nothing more.
 func TestOnlyRequestedLimitsAreSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}))
+		to, _ := serveFollowed(t, announcing(memory.NewStore(), limit.TokenBucket{Capacity: 100, Refill: 1, Per: time.Hour}))
 		f := follow(t, to, "ann")
 		quiet := func(when string) {
 			t.Helper()
@@ -520,7 +520,7 @@ func TestOnlyRequestedLimitsAreSent(t *testing.T) {
 // Two connections of a user share a limit. Each gets its state with its next message, or when it asks.
 func TestConnectionsOfOneUser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		to, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}))
+		to, _ := serveFollowed(t, announcing(memory.NewStore(), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}))
 		phone, laptop := follow(t, to, "ann"), follow(t, to, "ann")
 		phone.ask("ask")
 		laptop.ask("ask")
@@ -546,7 +546,7 @@ func TestConnectionsOfOneUser(t *testing.T) {
 
 // Limits that are not announced, exempt, silent or only tried are not shown.
 func TestHiddenLimits(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	policy := limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour}
 	limiter := func(name string, shadow bool) *limit.Limiter {
 		return limit.New(store, policy, limit.Options{Name: name, Shadow: shadow})
@@ -638,7 +638,7 @@ func costText(cost *int64) string {
 
 // A message of any type that shares a state changes what is shown of it.
 func TestSharedStateIsShown(t *testing.T) {
-	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
+	limiter := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Hour})
 	to, _ := serveFollowed(t, ratelimit.New(limiter, ratelimit.PerUser, ratelimit.Options{Announce: "all", Cost: func(c *ingress.Context) int { return 2 }}))
 	f := follow(t, to, "ann")
 	f.ask("ask")
@@ -672,7 +672,7 @@ func TestPeekIsNoMessage(t *testing.T) {
 		}
 	}
 	limited := 0
-	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
+	limiter := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Hour})
 	to, _ := serveFollowed(t, own, ratelimit.New(limiter, ratelimit.PerUserOrIPPerType, ratelimit.Options{
 		Announce: "m", OnLimited: func(*ingress.Context, ratelimit.Limited) { limited++ },
 	}))
@@ -710,7 +710,7 @@ func TestAnnouncedLimitsAreReached(t *testing.T) {
 		{window, log}, {log, window}, {window, bucket}, {bucket, window}, {window, sliding, bucket}, {bucket, window, log}, {sliding, log}, {bucket, sliding},
 	} {
 		inBubble(t, fmt.Sprint(parts), func(t *testing.T) {
-			to, _ := serveFollowed(t, announcing(memory.NewStore(memory.Options{}), limit.All(parts...)))
+			to, _ := serveFollowed(t, announcing(memory.NewStore(), limit.All(parts...)))
 			f := follow(t, to, "ann")
 			f.ask("ask")
 			said := f.last.Limits[0]

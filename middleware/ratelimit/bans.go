@@ -9,6 +9,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
@@ -63,7 +64,7 @@ type BanOptions struct {
 // reason {"retryAfterMs":n}. During the ban, every connection of the same subject is closed in
 // this way at its first frame.
 //
-//	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+//	bans := ratelimit.NewBans(store)
 //	r.Use(bans.Middleware, ratelimit.New(limiter, ratelimit.PerUserOrIP))
 //
 // Counts and bans are limits themselves, over any [limit.ExtendedStore], and apply in all processes
@@ -95,7 +96,8 @@ type Bans struct {
 
 // NewBans returns Bans over a store. It panics if an option is not valid or the store is no
 // [limit.ExtendedStore].
-func NewBans(store limit.Store, o BanOptions) *Bans {
+func NewBans(store limit.Store, options ...BanOptions) *Bans {
+	o := given.Must("ratelimit", "NewBans", options)
 	o = o.withDefaults(store)
 	b := &Bans{key: o.Key, after: int64(o.After), recheck: o.Recheck, code: o.CloseCode, lasts: o.Ban, start: time.Now()}
 	b.rejections = limit.New(store, o.rejectionPolicy(), limitname.With(o.Limiter, "/rejections"))

@@ -19,7 +19,7 @@ import (
 // repeatedly sends frames that are too large is banned, and no other client is.
 func TestBansForFramesThatAreTooLarge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3})
+		bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 3})
 		r := router.New(router.Options{
 			Authenticate: func(r *http.Request) (ingress.Identity, error) {
 				return ingress.Identity{User: r.URL.Query().Get("user")}, nil

@@ -31,7 +31,7 @@ var (
 // connection; others are not, and afterwards all is well.
 func TestBansBeginAndEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Ban: time.Minute})
 		slow := limit.TokenBucket{Capacity: 2, Refill: 2, Per: 10 * time.Second}
 		r := newRouter(bans.Middleware, ratelimit.New(limit.New(store, slow), ratelimit.PerUserOrIPPerType))
@@ -91,7 +91,7 @@ func TestBansBeginAndEnd(t *testing.T) {
 // open ones within Recheck.
 func TestBansAreShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		process := func() *routertest.Server {
 			bans := ratelimit.NewBans(store, ratelimit.BanOptions{
 				After: 2, Recheck: 3 * time.Second, Limiter: limit.Options{Name: "chat"},
@@ -126,7 +126,7 @@ func TestBansAreShared(t *testing.T) {
 // it runs into nothing there.
 func TestABanReachesOpenConnectionsElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		o := ratelimit.BanOptions{After: 1, Recheck: 3 * time.Second, Limiter: limit.Options{Name: "chat"}}
 		here, there := ratelimit.NewBans(store, o), ratelimit.NewBans(store, o)
 		open := ann("x")
@@ -171,7 +171,7 @@ func closes(err error) bool {
 // Rejections are counted by client and not by connection.
 func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 	for name, identity := range map[string]ingress.Identity{"user": annID, "address": {}} {
-		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 5})
+		bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 5})
 		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 		for i := range 7 {
 			c := ann("x")
@@ -186,7 +186,7 @@ func TestRejectionsStayCountedAfterReconnecting(t *testing.T) {
 // Rejections that are far apart lead to no ban.
 func TestRejectionsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 3, Within: time.Minute})
+		bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 3, Within: time.Minute})
 		h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 		h(ann("x"))
 		for range 10 {
@@ -210,7 +210,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 		"a fault":               errors.New("fault"),
 		"a nil pointer's error": none,
 	} {
-		bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1})
+		bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 1})
 		h := bans.Middleware(func(c *ingress.Context) error { return err })
 		for range 3 {
 			if got := h(ann("x")); got != err {
@@ -222,7 +222,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 		}
 	}
 	shadow := ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType, ratelimit.Options{Shadow: true})
-	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1})
+	bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 1})
 	h := bans.Middleware(shadow(ingress.Pass))
 	for range 3 {
 		if !passes(h, ann("x")) {
@@ -234,7 +234,7 @@ func TestWhatIsNotCounted(t *testing.T) {
 // A rejection that is wrapped in another error, or is for ever, bans like any other.
 func TestBansWithOtherOptions(t *testing.T) {
 	never := &errors.LimitExceeded{Kind: errors.LimitRate, Observed: 9, Limit: 3, Never: true}
-	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1, CloseCode: 4000})
+	bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 1, CloseCode: 4000})
 	h := bans.Middleware(func(*ingress.Context) error { return fmt.Errorf("outer: %w", never) })
 	e, ok := errors.AsType[*errors.LimitExceeded](h(ann("x")))
 	if !ok || e.Close != 4000 || e.Never || e.RetryAfter != 5*time.Minute || e.Observed != 9 {
@@ -269,7 +269,7 @@ func (s *counting) Peek(ctx context.Context, key []byte, p limit.Policy, cost in
 // however many connections it comes.
 func TestAFloodOfRejectionsIsBoundedAtTheStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &counting{Store: memory.NewStore(memory.Options{})}
+		store := &counting{Store: memory.NewStore()}
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{
 			After: 10, Recheck: 5 * time.Second, Limiter: limit.Options{Name: "s"},
 		})
@@ -312,7 +312,7 @@ func TestAFloodOfRejectionsIsBoundedAtTheStore(t *testing.T) {
 // A client that behaves costs one question in Recheck.
 func TestGoodClientsAreSeldomLookedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &counting{Store: memory.NewStore(memory.Options{})}
+		store := &counting{Store: memory.NewStore()}
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{Recheck: 5 * time.Second})
 		h := bans.Middleware(ingress.Pass)
 		c := ann("x")
@@ -370,7 +370,7 @@ func TestBansWhileTheStoreFails(t *testing.T) {
 // each, even when the client has taken its request back.
 func TestRejectionsByHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 4, Ban: time.Minute})
 		rooms := limit.New(store, hourly(1), limit.Options{Name: "rooms"})
 		r := newRouter(bans.Middleware)
@@ -426,7 +426,7 @@ func (s obeying) Take(ctx context.Context, key []byte, p limit.Policy, cost int6
 
 // Taking a request back does not undo the count.
 func TestRejectionsOfCancelledRequests(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	bans := ratelimit.NewBans(obeying{store, store}, ratelimit.BanOptions{
 		After: 1, Limiter: limit.Options{Name: "s"},
 	})
@@ -441,7 +441,7 @@ func TestRejectionsOfCancelledRequests(t *testing.T) {
 // do not close.
 func TestRejectionsAtOnce(t *testing.T) {
 	const after, conns, frames = 100, 8, 100
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: after, Within: time.Hour})
 	h := bans.Middleware(ratelimit.New(newLimiter(1), ratelimit.PerUserOrIPPerType)(ingress.Pass))
 	h(ann("x"))
@@ -510,7 +510,7 @@ func TestUnbanHoldsAgainstAnswersFromBefore(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := &stalling{Store: memory.NewStore(memory.Options{}), stalled: make(chan struct{}), released: make(chan struct{})}
+			store := &stalling{Store: memory.NewStore(), stalled: make(chan struct{}), released: make(chan struct{})}
 			o := ratelimit.BanOptions{After: 2, Limiter: limit.Options{Name: "s"}}
 			elsewhere, bans := ratelimit.NewBans(store, o), ratelimit.NewBans(store, o)
 			_ = elsewhere.Count(t.Context(), nowhere, annID, rejected)
@@ -540,7 +540,7 @@ func TestUnbanHoldsAgainstAnswersFromBefore(t *testing.T) {
 // they come, and a ban for rejections does not end it early.
 func TestBansByHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		options := ratelimit.BanOptions{After: 1, Ban: time.Minute, Limiter: limit.Options{Name: "m"}}
 		bans, elsewhere := ratelimit.NewBans(store, options), ratelimit.NewBans(store, options)
 		s := routertest.New(t, newRouter(bans.Middleware).Router)
@@ -599,7 +599,7 @@ func TestBansByHand(t *testing.T) {
 func TestBansAtOnce(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			store := memory.NewStore(memory.Options{})
+			store := memory.NewStore()
 			options := ratelimit.BanOptions{After: 1, Ban: time.Hour, Limiter: limit.Options{Name: "m"}}
 			one, other := ratelimit.NewBans(store, options), ratelimit.NewBans(store, options)
 			var wait sync.WaitGroup

@@ -37,7 +37,7 @@ func TestNothingIsAllocated(t *testing.T) {
 		reported := ratelimit.Options{OnLimited: func(*ingress.Context, ratelimit.Limited) {}}
 		ways := map[string]ingress.Handler{
 			"per connection": ratelimit.NewPerConnection(policy, reported)(ingress.Pass),
-			"bans": ratelimit.NewBans(memory.NewStore(memory.Options{}),
+			"bans": ratelimit.NewBans(memory.NewStore(),
 				ratelimit.BanOptions{After: 1_000_000}).Middleware(ratelimit.New(newLimiter(capacity), ratelimit.PerUserOrIPPerType)(ingress.Pass)),
 		}
 		for i, key := range []ratelimit.KeyFunc{ratelimit.PerUser, ratelimit.PerUserPerType, ratelimit.PerUserOrIPPerType, long} {
@@ -45,7 +45,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			announced := reported
 			announced.Announce = "messages" // and no client follows it
 			ways[fmt.Sprint("announced ", i)] = ratelimit.New(newLimiter(capacity), key, announced)(ingress.Pass)
-			ways[fmt.Sprint("stack ", i)] = stacked(memory.NewStore(memory.Options{}), policy, key, reported)(ingress.Pass)
+			ways[fmt.Sprint("stack ", i)] = stacked(memory.NewStore(), policy, key, reported)(ingress.Pass)
 		}
 		for way, h := range ways {
 			for user, id := range map[string]ingress.Identity{"ann": ann("").Identity, "anonymous": {}} {
@@ -93,7 +93,7 @@ func BenchmarkMiddleware(b *testing.B) {
 		if bc.capacity == 1 {
 			policy.Per = time.Hour
 		}
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		one := ratelimit.New(limit.New(store, policy), ratelimit.PerUserOrIPPerType)
 		bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 1e9, Within: time.Second})
 		for _, way := range []struct {

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
@@ -36,7 +37,7 @@ import (
 // one Options may be given. NewConcurrency panics if the limit or the key is nil, or if Options.Cost or OnInvalidCost
 // is set.
 func NewConcurrency(l *limit.ConcurrencyLimit, key KeyFunc, options ...Options) ingress.Middleware {
-	o := only("NewConcurrency", options)
+	o := given.Must("ratelimit", "NewConcurrency", options)
 	switch {
 	case l == nil:
 		panic("ratelimit: NewConcurrency with a nil limit; make one with limit.NewConcurrencyLimit")

@@ -20,7 +20,7 @@ func BenchmarkConcurrency(b *testing.B) {
 		users[i].Identity.User += string(rune('0'+i%10)) + string(rune(0x4e00+i))
 	}
 	b.Run("take", func(b *testing.B) {
-		h := ratelimit.New(limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1 << 30, Refill: 1 << 20, Per: time.Second}), ratelimit.PerUser)(ingress.Pass)
+		h := ratelimit.New(limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 1 << 30, Refill: 1 << 20, Per: time.Second}), ratelimit.PerUser)(ingress.Pass)
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {
 			if err := h(users[i%len(users)]); err != nil {
@@ -29,7 +29,7 @@ func BenchmarkConcurrency(b *testing.B) {
 		}
 	})
 	b.Run("place", func(b *testing.B) {
-		h := ratelimit.NewConcurrency(limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 2}), ratelimit.PerUser)(ingress.Pass)
+		h := ratelimit.NewConcurrency(limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: 2}), ratelimit.PerUser)(ingress.Pass)
 		ctx := context.Background()
 		b.ReportAllocs()
 		for i := 0; b.Loop(); i++ {

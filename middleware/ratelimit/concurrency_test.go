@@ -26,10 +26,10 @@ import (
 // A user has at most two reports in the making. Work that goes on after its handler takes a place
 // with Acquire, and so does a subject that is known only after decoding.
 func ExampleNewConcurrency() {
-	store := memory.NewStore(memory.Options{}) // over Redis, the limit is that of all processes
+	store := memory.NewStore() // over Redis, the limit is that of all processes
 	reports := limit.NewConcurrencyLimit(store, limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "reports"}})
 
-	r := router.New(router.Options{})
+	r := router.New()
 	twoEach := r.With(ratelimit.NewConcurrency(reports, ratelimit.PerUser))
 	router.RPC(twoEach, "report.make", func(c *router.Context, name string) (string, error) {
 		return "the report " + name, nil // at most two of a user at a time
@@ -42,7 +42,7 @@ func ExampleNewConcurrency() {
 
 // A webhook to a slow backend: at most two calls at a time for each host.
 func ExampleAcquire() {
-	hosts := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "hosts"}})
+	hosts := limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: 2, Limiter: limit.Options{Name: "hosts"}})
 	ctx := context.Background() // in a handler its Context
 
 	var releases []func()
@@ -76,7 +76,7 @@ type works struct {
 func newWorks(t *testing.T, most int64, o ratelimit.Options) *works {
 	w := &works{
 		t: t, begun: make(chan *router.Context, 100), letGo: make(chan string, 100), limited: make(chan ratelimit.Limited, 100),
-		ConcurrencyLimit: limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: most, Limiter: limit.Options{Name: "work"}}),
+		ConcurrencyLimit: limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: most, Limiter: limit.Options{Name: "work"}}),
 	}
 	w.Router = router.New(router.Options{
 		Authenticate: func(r *http.Request) (ingress.Identity, error) {
@@ -255,7 +255,7 @@ func TestWaitingNeedsNoPlace(t *testing.T) {
 // A message that does not reach its handler takes no place.
 func TestRefusedMessagesTakeNoPlace(t *testing.T) {
 	w := newWorks(t, 1, ratelimit.Options{})
-	bob := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
+	bob := limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: 1})
 	tenant := func(k limit.Key, c *ingress.Context) limit.Key { return k.Part(c.Identity.Tenant) }
 	w.Use(ratelimit.NewConcurrency(bob, tenant))
 	s := routertest.New(t, w.Router)
@@ -325,7 +325,7 @@ func TestPlacesAfterShutdown(t *testing.T) {
 // in the end no place is held.
 func TestConcurrencyUnderLoad(t *testing.T) {
 	const most, clients, requests = 3, 12, 40
-	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: most})
+	l := limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: most})
 	r := router.New(router.Options{OnError: func(router.Fault) {}})
 	r.Use(ratelimit.NewConcurrency(l, ratelimit.Global))
 	var running, peak, handled atomic.Int64
@@ -378,7 +378,7 @@ func TestConcurrencyUnderLoad(t *testing.T) {
 }
 
 func TestConcurrencyThatMakesNoSense(t *testing.T) {
-	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
+	l := limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: 1})
 	for name, make := range map[string]func(){
 		"a nil limit": func() { ratelimit.NewConcurrency(nil, ratelimit.PerUserOrIPPerType) },
 		"a cost": func() {

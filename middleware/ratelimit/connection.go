@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
@@ -26,7 +27,7 @@ func NewPerConnection(policy limit.Policy, options ...Options) ingress.Middlewar
 	if err != nil {
 		panic("ratelimit: NewPerConnection: " + err.Error())
 	}
-	o := only("NewPerConnection", options)
+	o := given.Must("ratelimit", "NewPerConnection", options)
 	m := &perConnection{Enforcer: enforce.Enforcer{Options: o.enforced()}, cost: o.Cost, plan: plan, start: time.Now()}
 	m.epoch = m.start.UnixMicro()
 	m.state = ingress.NewKey[*connState]()

@@ -35,7 +35,7 @@ func TestBytes(t *testing.T) {
 // is well formed or of a known type.
 func TestBytesOfFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := limit.New(memory.NewStore(memory.Options{}), hourly(1000), limit.Options{Name: "bytes"})
+		l := limit.New(memory.NewStore(), hourly(1000), limit.Options{Name: "bytes"})
 		r := newRouter(ratelimit.New(l, ratelimit.PerTenant, ratelimit.Options{Cost: ratelimit.Bytes}))
 		s := routertest.New(t, r.Router)
 		ann, bob := dial(s, "ann"), dial(s, "bob")
@@ -70,7 +70,7 @@ func TestBytesOfFrames(t *testing.T) {
 // A frame that is too large for the router costs one byte more than may be, however
 // much of it was read, so that a limit with room for that charges it.
 func TestBytesOfAFrameThatIsTooLarge(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), hourly(300), limit.Options{Name: "bytes"})
+	l := limit.New(memory.NewStore(), hourly(300), limit.Options{Name: "bytes"})
 	r := router.New(router.Options{Limits: router.Limits{MaxPayload: 128}})
 	r.Use(ratelimit.New(l, ratelimit.Global, ratelimit.Options{Cost: ratelimit.Bytes}))
 	c := routertest.New(t, r).Dial()

@@ -17,7 +17,7 @@ import (
 // In an application, r.Use(ratelimit.New(…)) puts the middleware before a
 // router; here a frame is sent through it by hand.
 func ExampleNew() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	mw := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 4, Per: time.Second}), ratelimit.PerUserOrIP)
 
 	handle := mw(ingress.Pass)
@@ -37,7 +37,7 @@ func ExampleNew() {
 
 // Limit bytes instead of messages, for each tenant.
 func ExampleOptions() {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	bytes := limit.New(store, limit.TokenBucket{Capacity: 128 << 10, Refill: 16 << 10, Per: time.Second}, limit.Options{Name: "bytes"})
 	mw := ratelimit.New(bytes, ratelimit.PerTenant, ratelimit.Options{
 		Cost: ratelimit.Bytes,
@@ -50,7 +50,7 @@ func ExampleOptions() {
 
 // One limit per user, over all message types.
 func ExamplePerUser() {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "all"})
+	l := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second}, limit.Options{Name: "all"})
 	c := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}}
 	fmt.Println(ratelimit.PerUser(l.Key(nil), c))
 	fmt.Println(ratelimit.PerUserPerType(l.Key(nil), c))
@@ -68,7 +68,7 @@ func ExamplePerUser() {
 // A user's limit and their tenant's, charged together: what one denies does not use up
 // the other.
 func ExampleNewAll() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	user := limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}, limit.Options{Name: "user"})
 	tenant := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 2, Per: time.Second}, limit.Options{Name: "tenant"})
 	handle := ratelimit.NewAll([]ratelimit.Layer{
@@ -95,7 +95,7 @@ func ExampleNewAll() {
 // Smooth each connection without asking a store, and keep users within their limit
 // behind it.
 func ExampleNewPerConnection() {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	perConnection := ratelimit.NewPerConnection(limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Minute})
 	perUser := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 3, Refill: 1, Per: time.Minute}, limit.Options{Name: "user"}), ratelimit.PerUserOrIP)
 	handle := perConnection(perUser(ingress.Pass)) // in an application: r.Use(perConnection, perUser)
@@ -120,7 +120,7 @@ func ExampleNewPerConnection() {
 
 // A client that is rejected three times within a minute is banned for ten.
 func ExampleBans() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	bans := ratelimit.NewBans(store, ratelimit.BanOptions{After: 3, Within: time.Minute, Ban: 10 * time.Minute})
 	limited := ratelimit.New(limit.New(store, limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Second}), ratelimit.PerUserOrIP)
 	handle := bans.Middleware(limited(ingress.Pass)) // in an application: r.Use(bans.Middleware, limited)
@@ -142,7 +142,7 @@ func ExampleBans() {
 
 // The connection gate refuses banned clients.
 func ExampleBans_Banned() {
-	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1, Ban: time.Minute})
+	bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 1, Ban: time.Minute})
 	ann, ip := ingress.Identity{User: "ann"}, netip.MustParseAddr("192.0.2.1")
 	_ = bans.Count(context.Background(), ip, ann, &errors.LimitExceeded{Kind: errors.LimitRate})
 
@@ -167,11 +167,11 @@ func ExampleBans_Banned() {
 
 // Rejections that handlers return count where Bans.Count is called.
 func ExampleBans_Count() {
-	store := memory.NewStore(memory.Options{})
-	bans := ratelimit.NewBans(store, ratelimit.BanOptions{})
+	store := memory.NewStore()
+	bans := ratelimit.NewBans(store)
 	rooms := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "rooms"})
 
-	r := router.New(router.Options{})
+	r := router.New()
 	r.Use(bans.Middleware)
 	r.UseHandler(func(next router.Handler) router.Handler {
 		return func(c *router.Context) error { return bans.Count(c, c.IP(), *c.Identity, next(c)) }
@@ -184,7 +184,7 @@ func ExampleBans_Count() {
 // A limit per room, over all its senders: the room is known when the message has
 // been decoded.
 func ExampleTake() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	rooms := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 2, Per: time.Second}, limit.Options{Name: "rooms"})
 
 	send := func(ctx context.Context, tenant, room string) error { // a handler
@@ -205,9 +205,9 @@ func ExampleTake() {
 
 // Each room has a limit of its own for the messages of all senders on all servers.
 func ExamplePerTopic() {
-	store := memory.NewStore(memory.Options{Now: func() int64 { return 0 }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})
 	perRoom := limit.New(store, limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}, limit.Options{Name: "rooms"})
-	r := router.New(router.Options{})
+	r := router.New()
 	r.AddHooks(router.Hooks{BeforePublish: ratelimit.PerTopic(perRoom)})
 
 	for _, topic := range []string{"room:1", "room:1", "room:1", "room:2"} {
@@ -232,7 +232,7 @@ func ExampleKeyFunc() {
 	perTier := func(k limit.Key, c *ingress.Context) limit.Key {
 		return k.Part(c.Identity.Tenant).Part(c.Identity.Tier)
 	}
-	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 4, Refill: 1, Per: time.Minute})
+	limiter := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 4, Refill: 1, Per: time.Minute})
 	handle := ratelimit.New(limiter, perTier, ratelimit.Options{Cost: ratelimit.BytesPer(1 << 10)})(ingress.Pass)
 	for _, tier := range []string{"free", "free", "pro"} {
 		c := &ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "ann", Tier: tier}, Size: 2500} // a cost of 3
@@ -246,7 +246,7 @@ func ExampleKeyFunc() {
 
 // An operator ends a ban.
 func ExampleBans_Unban() {
-	bans := ratelimit.NewBans(memory.NewStore(memory.Options{}), ratelimit.BanOptions{After: 1})
+	bans := ratelimit.NewBans(memory.NewStore(), ratelimit.BanOptions{After: 1})
 	ctx, bob := context.Background(), ingress.Identity{User: "bob"}
 	_ = bans.Count(ctx, netip.Addr{}, bob, &errors.LimitExceeded{Kind: errors.LimitRate})
 	before, _ := bans.Banned(ctx, netip.Addr{}, bob)

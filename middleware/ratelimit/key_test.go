@@ -76,7 +76,7 @@ func TestUnregisteredTypesShareOneLimit(t *testing.T) {
 
 // Nor is it in a stack, or in a limit of the connection.
 func TestUnregisteredTypesShareOneLimitOfEachKind(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	for name, h := range map[string]ingress.Handler{
 		"stack":      stacked(store, hourly(2), ratelimit.PerUserOrIPPerType, ratelimit.Options{})(ingress.Pass),
 		"connection": ratelimit.NewPerConnection(hourly(2))(ingress.Pass),

@@ -35,7 +35,7 @@ func (s *interrupted) Take(ctx context.Context, key []byte, policy limit.Policy,
 // application says so, and all are accepted again afterwards.
 func TestOverloadByTheStoreOfALimiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := &interrupted{Store: memory.NewStore(memory.Options{})}
+		store := &interrupted{Store: memory.NewStore()}
 		l := limit.New(store, limit.TokenBucket{Capacity: 1_000_000, Refill: 1, Per: time.Second}, limit.Options{Name: "messages"})
 		r := router.New(router.Options{
 			Overload: router.OverloadOptions{Enabled: true, Busy: func() bool { return l.Stats().Degraded }},

@@ -17,7 +17,7 @@ import (
 // A pacer spaces frames out, and rejects one that would have to wait too long.
 func TestPacerHoldsFrames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: 2 * time.Second})
 		handle := ratelimit.New(limiter, ratelimit.PerUserOrIPPerType)(ingress.Pass)
 		c := &ingress.Context{Type: "x", IP: netip.MustParseAddr("192.0.2.1")}
@@ -50,7 +50,7 @@ func TestPacerHoldsFrames(t *testing.T) {
 // A connection that ends does not keep its frame waiting.
 func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		limiter := limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: time.Hour, MaxWait: 2 * time.Hour})
 		handle := ratelimit.New(limiter, ratelimit.PerUserOrIPPerType)(ingress.Pass)
 		ctx, cancel := context.WithCancel(context.Background())
@@ -70,7 +70,7 @@ func TestPacerLetsGoOfAConnectionThatEnds(t *testing.T) {
 // A pacer in shadow mode holds nothing back, wherever it stands.
 func TestPacersInShadow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		pacer := limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Second}
 		shadow := func() *limit.Limiter { return limit.New(store, pacer, limit.Options{Shadow: true}) }
 		taken := shadow()
@@ -100,7 +100,7 @@ func TestPacersInShadow(t *testing.T) {
 // no place in the line of another.
 func TestPacersInAStack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		pacer := func(per, most time.Duration) *limit.Limiter {
 			return limit.New(store, limit.Pacer{Burst: 1, Refill: 1, Per: per, MaxWait: most})
 		}

@@ -1,6 +1,6 @@
 // Package ratelimit limits the rate of frames, before their payloads are decoded.
 //
-//	store := memory.NewStore(memory.Options{})
+//	store := memory.NewStore()
 //	messages := limit.New(store, limit.TokenBucket{Capacity: 200, Refill: 100, Per: time.Second})
 //	r.Use(ratelimit.New(messages, ratelimit.PerUserOrIP))
 //
@@ -116,18 +116,6 @@ func New(limiter *limit.Limiter, key KeyFunc, options ...Options) ingress.Middle
 
 func noKey(constructor string) string {
 	return fmt.Sprintf("ratelimit: %s without a key: pass whose limit it is, such as ratelimit.PerUserOrIP", constructor)
-}
-
-// only returns the options that were given, or the zero value.
-func only(constructor string, options []Options) (o Options) {
-	switch len(options) {
-	case 0:
-	case 1:
-		o = options[0]
-	default:
-		panic(fmt.Sprintf("ratelimit: %s with %d Options; put all of them in one", constructor, len(options)))
-	}
-	return o
 }
 
 // enforced is what package enforce needs of the options.

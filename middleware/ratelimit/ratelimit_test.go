@@ -15,7 +15,7 @@ import (
 )
 
 func newLimiter(capacity int64, o ...limit.Options) *limit.Limiter {
-	return limit.New(memory.NewStore(memory.Options{}),
+	return limit.New(memory.NewStore(),
 		limit.Named("test", limit.TokenBucket{Capacity: capacity, Refill: 1, Per: time.Hour}), o...)
 }
 

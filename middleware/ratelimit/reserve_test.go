@@ -18,7 +18,7 @@ import (
 
 // The tokens of a model: at most 4,000 for each question, and 10,000 a day for each user.
 func ExampleReserve() {
-	perDay := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 10_000, Window: 24 * time.Hour}, limit.Options{Name: "tokens"})
+	perDay := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 10_000, Window: 24 * time.Hour}, limit.Options{Name: "tokens"})
 	ask := func(ctx context.Context, user string, costs int) error { // the handler
 		tokens, err := ratelimit.Reserve(ctx, perDay, limit.KeyOf(user), 4000)
 		if err != nil {
@@ -84,7 +84,7 @@ func TestReserveInAHandler(t *testing.T) {
 }
 
 func TestReserveNothing(t *testing.T) {
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: time.Hour})
+	l := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 1, Window: time.Hour})
 	if _, err := ratelimit.Reserve(t.Context(), l, limit.KeyOf("ann"), 0); err == nil {
 		t.Error("a reservation of nothing")
 	}
@@ -93,7 +93,7 @@ func TestReserveNothing(t *testing.T) {
 // A cost that is as large as can be stays that, whatever is added.
 func TestUsedDoesNotOverflow(t *testing.T) {
 	t.Parallel()
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 10, Window: time.Hour})
+	l := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 10, Window: time.Hour})
 	r, err := ratelimit.Reserve(t.Context(), l, limit.KeyOf("ann"), 4)
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit/internal/enforce"
 )
@@ -52,7 +53,7 @@ type asking struct {
 }
 
 func newStack(constructor string, layers []Layer, options []Options) ingress.Middleware {
-	o := only(constructor, options)
+	o := given.Must("ratelimit", constructor, options)
 	m := &stack{Enforcer: enforce.Enforcer{Options: o.enforced()}, layers: append([]Layer(nil), layers...)}
 	if len(layers) == 0 {
 		panic(fmt.Sprintf("ratelimit: %s without a layer; give it at least one ratelimit.Layer{Limiter: …}", constructor))

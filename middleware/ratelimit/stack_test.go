@@ -21,7 +21,7 @@ func hourly(capacity int64) limit.Policy {
 // What one of several limits denies is charged to none of them, and the
 // rejection names the one that bound.
 func TestStackChargesAllOrNone(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	user := limit.New(store, hourly(3), limit.Options{Name: "user"})
 	tenant := limit.New(store, hourly(5), limit.Options{Name: "tenant"})
 	global := limit.New(store, hourly(100), limit.Options{Name: "global"})
@@ -87,7 +87,7 @@ func TestStackChargesAllOrNone(t *testing.T) {
 
 // Layers have costs of their own, and one that is not valid charges none of them.
 func TestStackCosts(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	bytes := limit.New(store, hourly(100), limit.Options{Name: "bytes"})
 	frames := limit.New(store, hourly(2), limit.Options{Name: "frames"})
 	cost := 1
@@ -129,7 +129,7 @@ func TestStackCosts(t *testing.T) {
 // A layer in shadow mode is reported and rejects nothing.
 func TestStackWithShadows(t *testing.T) {
 	for name, shadowed := range map[string][]bool{"one of two": {true, false}, "both": {true, true}} {
-		store := memory.NewStore(memory.Options{})
+		store := memory.NewStore()
 		var reported []string
 		h := ratelimit.NewAll([]ratelimit.Layer{
 			{Limiter: limit.New(store, hourly(1), limit.Options{Name: "strict", Shadow: shadowed[0]}), Key: ratelimit.PerUserOrIPPerType},
@@ -184,7 +184,7 @@ func (failing) Reset(context.Context, []byte, limit.Policy) error { return error
 // What is exempt is not charged by a stack of limits.
 func TestAStackDoesNotChargeWhatIsExempt(t *testing.T) {
 	t.Parallel()
-	l := limit.New(memory.NewStore(memory.Options{}), limit.FixedWindow{Limit: 1, Window: 1e12}, limit.Options{})
+	l := limit.New(memory.NewStore(), limit.FixedWindow{Limit: 1, Window: 1e12})
 	h := ratelimit.NewAll([]ratelimit.Layer{{Limiter: l, Key: ratelimit.PerUser}})(ingress.Pass)
 	for range 3 {
 		if err := h(&ingress.Context{Type: "a", Exempt: true}); err != nil {

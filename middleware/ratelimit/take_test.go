@@ -33,7 +33,7 @@ func withRooms(rooms *limit.Limiter) *watched {
 // as an error otherwise, and reported once.
 func TestTakeInHandlers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rooms := limit.New(memory.NewStore(memory.Options{}), limit.Named("per-room", limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}), limit.Options{Name: "rooms"})
+		rooms := limit.New(memory.NewStore(), limit.Named("per-room", limit.TokenBucket{Capacity: 2, Refill: 1, Per: time.Second}), limit.Options{Name: "rooms"})
 		r := withRooms(rooms)
 		s := routertest.New(t, r.Router)
 		ann, bob := dial(s, "ann"), dial(s, "bob")
@@ -86,7 +86,7 @@ func TestTakeKeepsPartsApart(t *testing.T) {
 // A pacer makes the handler wait; a client that goes away ends that.
 func TestTakeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		paced := limit.New(memory.NewStore(memory.Options{}), limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Minute})
+		paced := limit.New(memory.NewStore(), limit.Pacer{Burst: 1, Refill: 1, Per: time.Second, MaxWait: time.Minute})
 		r := withRooms(paced)
 		c := dial(routertest.New(t, r.Router), "ann")
 		start := time.Now()
@@ -127,7 +127,7 @@ func TestTakeWithAnInvalidCost(t *testing.T) {
 // What a limiter in shadow mode would reject passes.
 func TestTakeInShadow(t *testing.T) {
 	for _, p := range []limit.Policy{hourly(1), limit.Pacer{Burst: 1, Refill: 1, Per: time.Hour, MaxWait: time.Second}} {
-		l := limit.New(memory.NewStore(memory.Options{}), p, limit.Options{Shadow: true})
+		l := limit.New(memory.NewStore(), p, limit.Options{Shadow: true})
 		for range 3 {
 			if err := ratelimit.Take(t.Context(), l, l.Key(nil), 1); err != nil {
 				t.Errorf("%v: %v", p, err)

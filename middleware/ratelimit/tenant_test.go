@@ -17,8 +17,8 @@ import (
 // Clients of two tenants behind one address, none of them authenticated, do not use up each
 // other's limit. Two of one tenant share theirs.
 func TestTenantsOfOneAddressHaveLimitsOfTheirOwn(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
-	limits, err := rules.New(store, rules.Rules{Default: rules.Rule{PerMinute: 1, Burst: 1}}, rules.Options{})
+	store := memory.NewStore()
+	limits, err := rules.New(store, rules.Rules{Default: rules.Rule{PerMinute: 1, Burst: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestPerTopic(t *testing.T) {
 	for name, history := range map[string]bool{"with history": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			broker := memory.NewBroker(memory.BrokerOptions{})
+			broker := memory.NewBroker()
 			perTopic := newLimiter(capacity, limit.Options{Name: "topics"})
 			var admitted, refused atomic.Int64
 			count := func(err error) {

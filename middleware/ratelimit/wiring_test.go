@@ -12,7 +12,7 @@ import (
 
 func TestWiringMistakesPanic(t *testing.T) {
 	type layers = []ratelimit.Layer
-	store := memory.NewStore(memory.Options{})
+	store := memory.NewStore()
 	one := func(l *limit.Limiter) ratelimit.Layer { return ratelimit.Layer{Limiter: l, Key: ratelimit.PerUser} }
 	many := make(layers, 65)
 	for i := range many {
@@ -46,11 +46,11 @@ func TestWiringMistakesPanic(t *testing.T) {
 		}},
 		{"New without a key", func() { ratelimit.New(newLimiter(1), nil) }},
 		{"NewAll without a key", func() { ratelimit.NewAll(layers{{Limiter: newLimiter(1)}}) }},
-		{"New with 2 Options", func() { ratelimit.New(newLimiter(1), ratelimit.PerIP, ratelimit.Options{}, ratelimit.Options{}) }},
+		{"merge them into one", func() { ratelimit.New(newLimiter(1), ratelimit.PerIP, ratelimit.Options{}, ratelimit.Options{}) }},
 		{"a cost of at least 1", func() { ratelimit.CostByType(map[string]int{"a": 1, "b": 0}) }},
-		{"cannot Peek", func() { ratelimit.NewBans(nil, ratelimit.BanOptions{}) }},
-		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}, ratelimit.BanOptions{}) }},
-		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}, ratelimit.BanOptions{}) }},
+		{"cannot Peek", func() { ratelimit.NewBans(nil) }},
+		{"cannot Peek", func() { ratelimit.NewBans(brokenStore{}) }},
+		{"set BanOptions.Limiter to", func() { ratelimit.NewBans(failing{}) }},
 		{"After", bans(ratelimit.BanOptions{After: -1})},
 		{"Within", bans(ratelimit.BanOptions{Within: -time.Second})},
 		{"Ban", bans(ratelimit.BanOptions{Ban: time.Microsecond})},

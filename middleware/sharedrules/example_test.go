@@ -17,12 +17,12 @@ func Example() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limiter, err := rules.New(memory.NewStore(), given)
 	if err != nil {
 		log.Fatal(err)
 	}
 	ctx := context.Background()
-	shared, err := sharedrules.Follow(ctx, memory.NewBroker(memory.BrokerOptions{}), limiter, sharedrules.Options{})
+	shared, err := sharedrules.Follow(ctx, memory.NewBroker(), limiter)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -2,7 +2,7 @@
 // one of them replaces reaches the others within milliseconds, and those that start later:
 //
 //	limiter, err := rules.New(backend.Limits, parsed, rules.Options{…})
-//	shared, err := sharedrules.Follow(ctx, backend.Broker.(pubsub.Log), limiter, sharedrules.Options{})
+//	shared, err := sharedrules.Follow(ctx, backend.Broker.(pubsub.Log), limiter)
 //	…
 //	err = shared.Replace(ctx, document)
 //
@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/logfollow"
 	"github.com/wskit/wskit/internal/outage"
 	"github.com/wskit/wskit/middleware/ratelimit/rules"
@@ -73,7 +74,8 @@ const (
 // Follow gives the limiter the rules that are in the log, if there are any, and returns. From then on it follows them
 // until Close. If ctx ends before, the error is UNAVAILABLE, and Follow goes on trying: the limiter has the rules that
 // it was made with until it succeeds. It panics if an option makes no sense.
-func Follow(ctx context.Context, log pubsub.Log, limiter *rules.Limiter, o Options) (*Shared, error) {
+func Follow(ctx context.Context, log pubsub.Log, limiter *rules.Limiter, options ...Options) (*Shared, error) {
+	o := given.Must("sharedrules", "Follow", options)
 	o.Name = cmp.Or(o.Name, "rules")
 	switch {
 	case log == nil || limiter == nil:
@@ -110,7 +112,10 @@ func (s *Shared) await(ctx context.Context) error {
 var errClosed = errors.Unavailable.New("the shared rules are closed; use them before Close")
 
 // Close ends the following. The limiter keeps its rules.
-func (s *Shared) Close() { s.log.Close() }
+func (s *Shared) Close() error {
+	s.log.Close()
+	return nil
+}
 
 // Version is the position of the rules in force, for a page that shows whether all processes have the same; empty while
 // those are in force that the limiter was made with.

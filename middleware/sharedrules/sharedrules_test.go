@@ -40,7 +40,7 @@ func start(t *testing.T, log pubsub.Log) *process {
 	if err != nil {
 		t.Fatal(err)
 	}
-	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limiter, err := rules.New(memory.NewStore(), given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func start(t *testing.T, log pubsub.Log) *process {
 	if p.Shared, err = sharedrules.Follow(t.Context(), log, limiter, sharedrules.Options{OnReplaced: replaced}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(p.Close)
+	t.Cleanup(func() { p.Close() })
 	return p
 }
 
@@ -57,7 +57,7 @@ func start(t *testing.T, log pubsub.Log) *process {
 func forLogs(t *testing.T, test func(t *testing.T, log func() pubsub.Log)) {
 	t.Run("memory", func(t *testing.T) {
 		t.Parallel()
-		broker := memory.NewBroker(memory.BrokerOptions{})
+		broker := memory.NewBroker()
 		test(t, func() pubsub.Log { return broker })
 	})
 	t.Run("redis", func(t *testing.T) {
@@ -70,7 +70,7 @@ func forLogs(t *testing.T, test func(t *testing.T, log func() pubsub.Log)) {
 func redisLog(t *testing.T, addr string) pubsub.Log {
 	client := goredis.NewClient(&goredis.Options{Addr: addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	broker := redis.NewBroker(client, redis.BrokerOptions{})
+	broker := redis.NewBroker(client)
 	t.Cleanup(func() { _ = broker.Close() })
 	return broker
 }
@@ -179,7 +179,7 @@ func TestALateProcess(t *testing.T) {
 }
 
 func TestWhatIsNoRules(t *testing.T) {
-	one := start(t, memory.NewBroker(memory.BrokerOptions{}))
+	one := start(t, memory.NewBroker())
 	for document, says := range map[string]string{
 		`{`: "", `{"default": {"perMinute": -1}}`: "perMinute", strings.Repeat(" ", 2<<20): "at most 1048576",
 	} {
@@ -222,17 +222,17 @@ func TestStartingWithoutRedis(t *testing.T) {
 	}
 	server.Stall()
 	given, _ := rules.Parse(document(1))
-	limiter, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limiter, err := rules.New(memory.NewStore(), given)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	s, err := sharedrules.Follow(ctx, redisLog(t, server.Addr), limiter, sharedrules.Options{})
+	s, err := sharedrules.Follow(ctx, redisLog(t, server.Addr), limiter)
 	if errors.CodeOf(err) != errors.Unavailable {
 		t.Errorf("Follow without Redis: %v", err)
 	}
-	t.Cleanup(s.Close)
+	t.Cleanup(func() { s.Close() })
 	server.Resume()
 	have(t, 5, one, &process{Shared: s, limiter: limiter})
 }

@@ -14,8 +14,8 @@ import (
 )
 
 func ExampleNewProducer() {
-	r := router.New(router.Options{})
-	reader := metric.NewManualReader(metric.WithProducer(otel.NewProducer(r, otel.Options{})))
+	r := router.New()
+	reader := metric.NewManualReader(metric.WithProducer(otel.NewProducer(r)))
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
 	defer provider.Shutdown(context.Background())
 

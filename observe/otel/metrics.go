@@ -4,7 +4,7 @@
 //	reader := metric.NewPeriodicReader(exporter, metric.WithProducer(otel.NewProducer(r, otel.Options{
 //		Components: map[string]any{"user": perUser, "redis": store, "broker": broker},
 //	})))
-//	otel.Trace(r, otel.TraceOptions{})
+//	otel.Trace(r)
 //
 // The figures are counted by the router itself (router.Stats); a reader collects them when it exports.
 // Their number is bounded: there are some for each registered message type, limiter and code, and none
@@ -22,6 +22,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/histogram"
 	"github.com/wskit/wskit/observe/internal/figures"
 	"github.com/wskit/wskit/router"
@@ -53,7 +54,8 @@ type Options struct {
 // go.opentelemetry.io/otel/sdk/metric. (They come by a producer because observable instruments
 // cannot be histograms.) It panics if a component is of a type that Options.Components does not
 // list, and if Options.Attributes has a key of the figures' own.
-func NewProducer(r *router.Router, o Options) metric.Producer {
+func NewProducer(r *router.Router, options ...Options) metric.Producer {
+	o := given.Must("otel", "NewProducer", options)
 	for _, m := range figures.All() {
 		own := attributes(m, make([]string, len(m.Labels)), nil)
 		for _, a := range o.Attributes {

@@ -45,9 +45,9 @@ func collect(t *testing.T, reader metric.Reader) map[string]metricdata.Metrics {
 
 // A reader of the SDK gets what the router has counted, with the attributes of the conventions.
 func TestMetrics(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
-	limiter := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 3600e9}, limit.Options{Name: "user"})
+	limiter := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 1, Refill: 1, Per: 3600e9}, limit.Options{Name: "user"})
 	for range 3 {
 		_, _ = limiter.Take(t.Context(), limit.KeyOf("ann"), 1)
 	}
@@ -110,8 +110,8 @@ func TestNamesAreDocumented(t *testing.T) {
 	for _, m := range regexp.MustCompile("(?m)^\\| `wskit_[^|]*\\| `([^`]+)`").FindAllSubmatch(page, -1) {
 		documented[string(m[1])] = true
 	}
-	r := router.New(router.Options{})
-	for name := range collect(t, readerOf(t, otel.NewProducer(r, otel.Options{}))) {
+	r := router.New()
+	for name := range collect(t, readerOf(t, otel.NewProducer(r))) {
 		if !documented[name] {
 			t.Errorf("observe/metrics.md does not have %s", name)
 		}
@@ -130,14 +130,14 @@ func TestComponentsWithoutFigures(t *testing.T) {
 			t.Errorf("panicked with %q", v)
 		}
 	}()
-	otel.NewProducer(router.New(router.Options{}), otel.Options{Components: map[string]any{"broker": memory.NewPresence()}})
+	otel.NewProducer(router.New(), otel.Options{Components: map[string]any{"broker": memory.NewPresence()}})
 }
 
 // Two routers of one process have series of their own, if they have different attributes.
 func TestTwoRoutersOfOneProcess(t *testing.T) {
 	var producers []metric.ManualReaderOption
 	for _, name := range []string{"chat", "desk"} {
-		r := router.New(router.Options{})
+		r := router.New()
 		router.RPC(r, "echo", func(_ *router.Context, m said) (said, error) { return m, nil })
 		routertest.ExpectReply[said](routertest.New(t, r).Dial().Request("echo", said{"x"}))
 		o := otel.Options{Attributes: []attribute.KeyValue{attribute.String("server.name", name)}}
@@ -189,5 +189,5 @@ func TestAttributesOfTheFigures(t *testing.T) {
 			t.Errorf("panicked with %q", v)
 		}
 	}()
-	otel.NewProducer(router.New(router.Options{}), otel.Options{Attributes: []attribute.KeyValue{attribute.String("rpc.method", "x")}})
+	otel.NewProducer(router.New(), otel.Options{Attributes: []attribute.KeyValue{attribute.String("rpc.method", "x")}})
 }

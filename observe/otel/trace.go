@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/router"
 )
 
@@ -41,7 +42,8 @@ type TraceOptions struct {
 //
 // Call Trace before other calls of Router.UseHandler, whose middleware then runs within the span. It panics
 // once the router has served a connection.
-func Trace(r *router.Router, o TraceOptions) {
+func Trace(r *router.Router, options ...TraceOptions) {
+	o := given.Must("otel", "Trace", options)
 	if o.TracerProvider == nil {
 		o.TracerProvider = otel.GetTracerProvider()
 	}

@@ -52,7 +52,7 @@ func start(t *testing.T, broker pubsub.Broker, o otel.TraceOptions, sampler sdk.
 		return c.Subscribe(context.Background(), "room")
 	}})
 	if _, ok := broker.(pubsub.Log); ok {
-		p.r.History("log", router.HistoryOptions{})
+		p.r.History("log")
 	}
 	otel.Trace(p.r, o)
 	database := provider.Tracer("database")
@@ -157,7 +157,7 @@ func TestATraceThroughTwoProcesses(t *testing.T) {
 
 // What is not sampled is not passed on, and makes no span anywhere.
 func TestWithoutSampling(t *testing.T) {
-	p := start(t, memory.NewBroker(memory.BrokerOptions{}), otel.TraceOptions{}, sdk.ParentBased(sdk.NeverSample()))
+	p := start(t, memory.NewBroker(), otel.TraceOptions{}, sdk.ParentBased(sdk.NeverSample()))
 	c := p.Dial()
 	for _, meta := range []string{"{}", `{"traceparent":"` + unsampled + `"}`} {
 		c.SendRaw(`{"type":"say","meta":` + meta + `,"payload":{"text":""}}`)
@@ -168,7 +168,7 @@ func TestWithoutSampling(t *testing.T) {
 	if n := len(p.spans.GetSpans()); n != 0 {
 		t.Errorf("%d spans", n)
 	}
-	p = start(t, memory.NewBroker(memory.BrokerOptions{}), otel.TraceOptions{}, sdk.ParentBased(sdk.AlwaysSample()))
+	p = start(t, memory.NewBroker(), otel.TraceOptions{}, sdk.ParentBased(sdk.AlwaysSample()))
 	c = p.Dial()
 	if err := p.r.Publish(t.Context(), "room", "said", nil); err != nil {
 		t.Fatal(err)

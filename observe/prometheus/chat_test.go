@@ -54,19 +54,19 @@ func startChat(t *testing.T) *chat {
 	c := &chat{redis: redistest.Start(t), registry: client.NewPedanticRegistry(), scraped: make(chan struct{})}
 	conn := c.redis.Client()
 	t.Cleanup(func() { _ = conn.Close() })
-	store := redis.NewStore(conn, redis.StoreOptions{})
+	store := redis.NewStore(conn)
 	broker := redis.NewBroker(conn, redis.BrokerOptions{Logger: quiet})
 	presence := redis.NewPresence(conn, redis.PresenceOptions{Logger: quiet})
 	t.Cleanup(func() { presence.Close(); broker.Close(); _ = store.Close() })
 	nowhere := goredis.NewClient(&goredis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { _ = nowhere.Close() })
-	deadStore := redis.NewStore(nowhere, redis.StoreOptions{})
+	deadStore := redis.NewStore(nowhere)
 	c.dead = limit.New(deadStore, limit.TokenBucket{Capacity: 10, Refill: 1, Per: time.Second}, limit.Options{Name: "dead", Logger: quiet})
 	user := limit.New(store, limit.TokenBucket{Capacity: 5, Refill: 100, Per: time.Second}, limit.Options{Name: "user", Logger: quiet})
-	leases := memory.NewStore(memory.Options{})
+	leases := memory.NewStore()
 	gate := gate.New(leases, gate.Options{MaxPerIP: 1000, PerIP: limit.TokenBucket{Capacity: 1e6, Refill: 1e6, Per: time.Second}, Limiter: limit.Options{Name: "gate"}})
-	logs := memory.NewBroker(memory.BrokerOptions{})
-	limits, err := rules.New(leases, rules.Rules{Default: rules.Rule{PerMinute: rules.Unlimited}}, rules.Options{})
+	logs := memory.NewBroker()
+	limits, err := rules.New(leases, rules.Rules{Default: rules.Rule{PerMinute: rules.Unlimited}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func startChat(t *testing.T) *chat {
 		Gate:     gate, Backend: adapters.Backend{Broker: broker, Presence: presence}, Logger: quiet, HistoryCheck: 50 * time.Millisecond,
 		OnLimitExceeded: func(router.LimitInfo) {},
 	})
-	c.r.History("room:*", router.HistoryOptions{})
+	c.r.History("room:*")
 	c.r.Use(ratelimit.New(user, ratelimit.PerUserOrIPPerType), limits.Middleware)
 	router.RPC(c.r, "room.join", func(c *router.Context, q room) (struct{}, error) {
 		return struct{}{}, c.Subscribe("room:" + q.Room)
@@ -90,14 +90,14 @@ func startChat(t *testing.T) *chat {
 		}
 		return errors.New("on purpose")
 	})
-	hook, err := webhook.New(t.Context(), router.New(router.Options{}), webhook.Options{ // whose service is not there
+	hook, err := webhook.New(t.Context(), router.New(), webhook.Options{ // whose service is not there
 		URL: "http://127.0.0.1:1", Private: true, Secrets: []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}, Logger: quiet,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(hook.Wait)
-	runs, err := run.New(c.r, run.Options{})
+	runs, err := run.New(c.r)
 	if err != nil {
 		t.Fatal(err)
 	}

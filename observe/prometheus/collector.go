@@ -19,6 +19,7 @@ import (
 
 	client "github.com/prometheus/client_golang/prometheus"
 
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/histogram"
 	"github.com/wskit/wskit/observe/internal/figures"
 	"github.com/wskit/wskit/router"
@@ -42,7 +43,8 @@ type Options struct {
 
 // NewCollector returns a collector of the figures of a router and its components. It panics if a
 // component is of a type that Options.Components does not list.
-func NewCollector(r *router.Router, o Options) client.Collector {
+func NewCollector(r *router.Router, options ...Options) client.Collector {
+	o := given.Must("prometheus", "NewCollector", options)
 	c := &collector{source: figures.New(r, o.Components), descs: make(map[*figures.Metric]*client.Desc)}
 	for _, m := range figures.All() {
 		c.descs[m] = client.NewDesc(nameOf(m), m.Help, m.Labels, o.ConstLabels)

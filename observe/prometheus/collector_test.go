@@ -46,7 +46,7 @@ func TestMetricsAreDocumented(t *testing.T) {
 		labels := strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(m[2]), "`", ""), ", ", ",")
 		documented[m[1]] = labels + `: "` + m[3] + `."`
 	}
-	exported := described(prometheus.NewCollector(router.New(router.Options{}), prometheus.Options{}))
+	exported := described(prometheus.NewCollector(router.New()))
 	if len(exported) < 60 {
 		t.Errorf("the collector describes %d metrics", len(exported))
 	}
@@ -77,7 +77,7 @@ func TestAlertsAreDocumented(t *testing.T) {
 
 // The number of series does not grow with what clients send.
 func TestAFloodOfTypesAddsNoSeries(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.On(r, "known", func(*router.Context, struct{}) error { return nil })
 	registry := client.NewPedanticRegistry()
 	registry.MustRegister(prometheus.NewCollector(r, prometheus.Options{ConstLabels: map[string]string{"server": "a"}}))

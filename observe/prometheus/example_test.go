@@ -17,8 +17,8 @@ import (
 )
 
 func ExampleNewCollector() {
-	perUser := limit.New(memory.NewStore(memory.Options{}), limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "user"})
-	r := router.New(router.Options{})
+	perUser := limit.New(memory.NewStore(), limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "user"})
+	r := router.New()
 	r.Use(ratelimit.New(perUser, ratelimit.PerUserOrIP))
 
 	registry := client.NewRegistry()

@@ -22,10 +22,10 @@ import wsprom "github.com/wskit/wskit/observe/prometheus"
 
 // The code of docs/observability.md, with a store and a broker in memory.
 func TestObservabilityPage(t *testing.T) {
-	store := memory.NewStore(memory.Options{})
-	broker := memory.NewBroker(memory.BrokerOptions{})
+	store := memory.NewStore()
+	broker := memory.NewBroker()
 	perUser := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 10, Per: time.Second}, limit.Options{Name: "user"})
-	gate := gate.New(store, gate.Options{})
+	gate := gate.New(store)
 	r := router.New(router.Options{Gate: gate, Backend: adapters.Backend{Broker: broker}})
 	registry := client.NewRegistry()
 	mux := http.NewServeMux()

@@ -13,7 +13,7 @@ import (
 func ExampleRun() {
 	_ = func(t *testing.T) { // func TestBroker(t *testing.T)
 		pubsubtest.Run(t, func(_ *testing.T, n int) []pubsub.Broker {
-			broker := memory.NewBroker(memory.BrokerOptions{})
+			broker := memory.NewBroker()
 			brokers := make([]pubsub.Broker, n)
 			for i := range brokers {
 				brokers[i] = broker
@@ -28,7 +28,7 @@ func ExampleRun() {
 func ExampleRunLog() {
 	_ = func(t *testing.T) { // func TestLog(t *testing.T)
 		pubsubtest.RunLog(t, func(_ *testing.T, n int) []pubsub.Log {
-			broker := memory.NewBroker(memory.BrokerOptions{})
+			broker := memory.NewBroker()
 			logs := make([]pubsub.Log, n)
 			for i := range logs {
 				logs[i] = broker

@@ -9,7 +9,7 @@ import (
 
 // Frame.Meta.Own has the application's members of a frame's meta, and those of the protocol are not in it.
 func TestOwnMeta(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "echo", func(c *router.Context, _ struct{}) (struct{}, error) {
 		return struct{}{}, c.Send("sent", nil, router.SendOptions{Meta: router.Meta{"trace": "7", "n": 1}})
 	})

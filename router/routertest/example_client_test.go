@@ -10,7 +10,7 @@ import (
 
 // newEcho is what is tested: the application's own router.
 func newEcho() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "echo", func(_ *router.Context, text string) (string, error) { return text, nil })
 	return r
 }

@@ -25,7 +25,7 @@ type (
 
 // newRouter is what is tested: the application's own router.
 func newRouter() *router.Router {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "room.join", func(c *router.Context, q Join) (Joined, error) {
 		if err := c.Subscribe("room:" + q.Room); err != nil {
 			return Joined{}, err

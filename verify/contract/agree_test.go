@@ -40,11 +40,11 @@ func valuesPerType(i int) int {
 // if and only if a server does, which is asked over a WebSocket. The server sends what it has
 // decoded, and the schema of replies accepts that.
 func TestSchemaAgreesWithTheServer(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	for _, rt := range routes {
 		rt.register(r)
 	}
-	c, err := contract.Of(r, contract.Options{})
+	c, err := contract.Of(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // all has every kind of registration and option.
 func all(t *testing.T, opts contract.Options) *contract.Contract {
 	t.Helper()
-	r := router.New(router.Options{})
+	r := router.New()
 	g := r.Group("room.", router.RouteOptions{Strict: true})
 	router.RPC(g, "join", func(*router.Context, Tree) (Base, error) { return Base{}, nil }, router.RouteOptions{
 		Reply: "joined", Doc: "joins a room", Progress: 0.5, MaxPayload: 4096, Timeout: 3 * time.Second, Concurrent: true,

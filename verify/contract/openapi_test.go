@@ -20,7 +20,7 @@ type address struct {
 
 // The document of the server API is what a public validator takes for OpenAPI 3.1, and its schemas refuse what the server refuses.
 func TestOpenAPI(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	router.Declare[address](r, "user.moved")
 	router.Declare[struct{}](r, "nothing")
 	router.Declare[map[string][]int](r, "a/b ~c")

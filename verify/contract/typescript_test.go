@@ -15,11 +15,11 @@ import (
 // The module compiles, strictly and with erasable syntax alone, and the replies of a server are
 // values of its types: for all types of this package, many replies of each.
 func TestTypeScriptCompilesAndFitsReplies(t *testing.T) {
-	r := router.New(router.Options{})
+	r := router.New()
 	for _, rt := range routes {
 		rt.register(r)
 	}
-	c, err := contract.Of(r, contract.Options{})
+	c, err := contract.Of(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,13 +73,13 @@ func TestTypeScriptOfAProgram(t *testing.T) {
 	type Joined struct {
 		Members []string `json:"members"`
 	}
-	r := router.New(router.Options{})
+	r := router.New()
 	router.RPC(r, "room.join", func(*router.Context, Join) (Joined, error) { return Joined{}, nil }, router.RouteOptions{Progress: 0.5})
 	router.RPC(r, "room.leave", func(*router.Context, struct{}) (struct{}, error) { return struct{}{}, nil })
 	router.On(r, "typing", func(*router.Context, *Join) error { return nil })
 	router.Declare[Joined](r, "joined")
 	router.DeclareQuestion[Joined, bool](r, "sure")
-	c, err := contract.Of(r, contract.Options{})
+	c, err := contract.Of(r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func TestStandardWebhooks(t *testing.T) {
 	defer service.Close()
 	secrets := []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD"}
 	ctx, cancel := context.WithCancel(t.Context())
-	hook, err := webhook.New(ctx, router.New(router.Options{}), webhook.Options{URL: service.URL, Secrets: secrets, Private: true})
+	hook, err := webhook.New(ctx, router.New(), webhook.Options{URL: service.URL, Secrets: secrets, Private: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func main() {
 		Flag:  "postgres",
 		Usage: "`URL` of a PostgreSQL database, postgres://user@host/database, that several servers share to be one chat",
 		Open: func(ctx context.Context, url string) (adapters.Backend, error) {
-			return postgres.Open(ctx, url, postgres.Options{})
+			return postgres.Open(ctx, url)
 		},
 	})
 }

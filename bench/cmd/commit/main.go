@@ -55,7 +55,7 @@ func serve(ctx context.Context) error {
 		return err
 	}
 	r := router.New(router.Options{Backend: backend})
-	r.History("orders:*", router.HistoryOptions{})
+	r.History("orders:*")
 	event := router.Declare[json.RawMessage](r, "order.paid")
 	mux := http.NewServeMux()
 	mux.Handle("/", r)

@@ -72,7 +72,7 @@ func echoRouter(topic string, opts router.Options, policy limit.Policy) *router.
 }
 
 func addEcho(r *router.Router, policy limit.Policy) *router.Router {
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.PerUserOrIPPerType))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(), policy), ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "chat.echo", func(_ *router.Context, q echo) (echo, error) {
 		return q, nil
 	}, router.RouteOptions{Reply: "chat.echoed"})
@@ -85,7 +85,7 @@ func visitRouter(policy limit.Policy) *router.Router {
 	const most = 1e6
 	var open sync.Map // users by connection
 	return addEcho(router.New(router.Options{
-		Gate: gate.New(memory.NewStore(memory.Options{}), gate.Options{
+		Gate: gate.New(memory.NewStore(), gate.Options{
 			PerIP: policy, PerIdentity: policy, MaxPerUser: most, MaxPerIP: most, MaxTotal: most,
 		}),
 		Authenticate: func(r *http.Request) (ingress.Identity, error) {
@@ -120,11 +120,11 @@ func fanRouter(topic string) *router.Router {
 // newRouter returns a router with what the topic needs.
 func newRouter(topic string, opts router.Options) *router.Router {
 	if topic != "plain" {
-		opts.Backend.Broker = memory.NewBroker(memory.BrokerOptions{})
+		opts.Backend.Broker = memory.NewBroker()
 	}
 	r := router.New(opts)
 	if topic == "history" {
-		r.History(fanTopic, router.HistoryOptions{})
+		r.History(fanTopic)
 	}
 	return r
 }

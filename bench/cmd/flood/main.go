@@ -76,7 +76,7 @@ func (s *share) percent() float64 { return 100 * s.refused / max(1, s.all) }
 func (s scenario) run(keys int, rate, others float64) (same, other float64) {
 	begin := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC).UnixMicro()
 	now := begin
-	store := memory.NewStore(memory.Options{MaxKeys: keys, Now: func() int64 { return now }})
+	store := memory.NewStore(memory.Options{MaxKeys: keys, Now: func() time.Time { return time.UnixMicro(now) }})
 	flooded := limit.New(store, s.policy)
 	chat := limit.New(store, limit.TokenBucket{Capacity: 20, Refill: 5, Per: time.Second})
 	n := 0

@@ -69,7 +69,7 @@ func bucket(per time.Duration) limit.Policy {
 
 func openOurs(policy limit.Policy) (func(string) error, error) {
 	plan, err := limit.Compile(policy)
-	s := memory.NewStore(memory.Options{})
+	s := memory.NewStore()
 	return func(key string) error {
 		_, err := s.Take(context.Background(), []byte(key), plan, 1)
 		return err

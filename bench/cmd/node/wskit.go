@@ -16,7 +16,7 @@ import (
 type wskit struct{ router *router.Router }
 
 func newWskit(client *goredis.Client) node {
-	r := router.New(router.Options{Backend: adapters.Backend{Broker: redis.NewBroker(client, redis.BrokerOptions{})}})
+	r := router.New(router.Options{Backend: adapters.Backend{Broker: redis.NewBroker(client)}})
 	router.RPC(r, "join", func(c *router.Context, q join) (struct{}, error) {
 		if err := c.Subscribe(load.AllTopic); err != nil {
 			return struct{}{}, err

@@ -60,7 +60,7 @@ func openPublisher(ctx context.Context, s *server, contender string, history boo
 		}
 		return p, err
 	}
-	to, from := redis.NewBroker(out, redis.BrokerOptions{}), redis.NewBroker(in, redis.BrokerOptions{MaxBuffered: 64 << 20})
+	to, from := redis.NewBroker(out), redis.NewBroker(in, redis.BrokerOptions{MaxBuffered: 64 << 20})
 	_, err := from.Subscribe(ctx, topic, func(m pubsub.Message) {
 		if len(m.Frame) == len(frame) {
 			p.delivered.Add(1)

@@ -81,7 +81,7 @@ func open(contender, addr string, l load) (decide decider, closing func() error)
 			return err == nil && r.Allowed > 0, err
 		}, client.Close
 	}
-	store := redis.NewStore(client, redis.StoreOptions{})
+	store := redis.NewStore(client)
 	plan, err := limit.Compile(limit.TokenBucket{Capacity: l.burst, Refill: l.refill, Per: time.Hour})
 	if err != nil {
 		panic(err)

@@ -46,7 +46,7 @@ func newRouter(refuse bool) *router.Router {
 		policy = limit.TokenBucket{Capacity: 1, Refill: 1, Per: time.Hour}
 	}
 	r := router.New(router.Options{Compression: true})
-	r.Use(ratelimit.New(limit.New(memory.NewStore(memory.Options{}), policy), ratelimit.PerUserOrIPPerType))
+	r.Use(ratelimit.New(limit.New(memory.NewStore(), policy), ratelimit.PerUserOrIPPerType))
 	router.RPC(r, "text", func(_ *router.Context, q text) (text, error) {
 		q.Text = q.Text[:min(len(q.Text), 100)] // reading is measured, not writing
 		return q, nil

@@ -44,10 +44,10 @@ const text = "a line of chat that is about as long as what people type, or what 
 // serveTopics is the server. Besides the topics, POST /fill?n= publishes messages on the hot one, and GET /reads
 // returns how often its log was read.
 func serveTopics(context.Context) error {
-	l := &countedLog{Broker: memory.NewBroker(memory.BrokerOptions{})}
+	l := &countedLog{Broker: memory.NewBroker()}
 	r := router.New(router.Options{Backend: adapters.Backend{Broker: l}})
 	r.History(hot, router.HistoryOptions{Messages: 1 << 20, Bytes: 128 << 20})
-	r.History(live, router.HistoryOptions{})
+	r.History(live)
 	router.RPC(r, "join", func(c *router.Context, topic string) (struct{}, error) { return struct{}{}, c.Subscribe(topic) })
 	router.On(r, "say", func(c *router.Context, m message) error { return c.Publish(live, "said", m) })
 	mux := http.NewServeMux()

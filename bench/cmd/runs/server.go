@@ -22,7 +22,7 @@ type token struct {
 
 // serve writes tokens to all who ask.
 func serve(plain bool, perSecond int) error {
-	r := router.New(router.Options{})
+	r := router.New()
 	every := time.Second / time.Duration(perSecond)
 	if plain {
 		publishes(r, every)

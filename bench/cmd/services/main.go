@@ -52,7 +52,7 @@ type paid struct {
 
 // serve publishes for others, and at /go in a loop of its own.
 func serve() error {
-	r := router.New(router.Options{})
+	r := router.New()
 	event := router.Declare[paid](r, "order.paid")
 	mux := http.NewServeMux()
 	mux.Handle("/v1/", api.Handler(r, api.Options{

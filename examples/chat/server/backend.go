@@ -22,7 +22,7 @@ var onRedis = Shared{
 	Flag:  "redis",
 	Usage: "`URL` of a Redis, redis://host:port, that several servers share to be one chat; without it there is one server",
 	Open: func(ctx context.Context, url string) (adapters.Backend, error) {
-		return redis.Open(ctx, url, redis.Options{})
+		return redis.Open(ctx, url)
 	},
 }
 

@@ -30,7 +30,7 @@ func TestConcurrentInRules(t *testing.T) {
 		"tiers": {"free": {"types": {"report.*": {"concurrent": 1}}}}
 	}`
 	limited := make(chan ratelimit.Limited, 10)
-	limits, err := rules.New(memory.NewStore(memory.Options{}), mustParse(t, fmt.Sprintf(document, 2)), rules.Options{
+	limits, err := rules.New(memory.NewStore(), mustParse(t, fmt.Sprintf(document, 2)), rules.Options{
 		Limiter: limit.Options{Name: "chat"},
 		Key:     ratelimit.PerUser, // the types of a rule share a limit
 		Options: ratelimit.Options{OnLimited: func(_ *ingress.Context, l ratelimit.Limited) { limited <- l }},
@@ -111,7 +111,7 @@ func TestConcurrentInRulesThatMakesNoSense(t *testing.T) {
 			t.Errorf("%s: %v, want %q", document, err, want)
 		}
 	}
-	ratesOnly := struct{ limit.Store }{memory.NewStore(memory.Options{})}
+	ratesOnly := struct{ limit.Store }{memory.NewStore()}
 	options := rules.Options{Limiter: limit.Options{Name: "chat"}}
 	limits, err := rules.New(ratesOnly, mustParse(t, `{"default": {"unlimited": true}}`), options)
 	if err != nil {

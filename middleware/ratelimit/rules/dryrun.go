@@ -66,12 +66,12 @@ type dryRunLine struct {
 // The messages pass through a [Limiter] at the times of the log. The options are those of the
 // server, without hooks; newStore makes a store with a clock, such as memory.NewStore. DryRun does
 // not wait for pacers: a message is decided at its own time, also when an earlier one is delayed.
-func DryRun(rules Rules, newStore func(now func() int64) limit.Store, o Options, log io.Reader) (DryRunReport, error) {
-	var now int64
+func DryRun(rules Rules, newStore func(now func() time.Time) limit.Store, o Options, log io.Reader) (DryRunReport, error) {
+	var now time.Time
 	d := dryRun{counts: map[DryRunClient]*DryRunClient{}}
 	o.OnLimited, o.OnDenied, o.OnInvalidCost = d.limited, nil, nil
 	o.Cost = func(*ingress.Context) int { return d.cost }
-	limits, err := New(newStore(func() int64 { return now }), rules, o)
+	limits, err := New(newStore(func() time.Time { return now }), rules, o)
 	if err != nil {
 		return DryRunReport{}, err
 	}
@@ -92,7 +92,7 @@ func DryRun(rules Rules, newStore func(now func() int64) limit.Store, o Options,
 		if l.Cost != nil {
 			d.cost = *l.Cost
 		}
-		now = d.at.UnixMicro()
+		now = d.at
 		d.message(limits, &ingress.Context{
 			Type: l.Type, IP: l.IP, ReceivedAt: d.at,
 			Identity: ingress.Identity{Tenant: l.Tenant, User: l.User, Tier: l.Tier},

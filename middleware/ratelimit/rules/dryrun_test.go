@@ -16,7 +16,7 @@ import (
 	"github.com/wskit/wskit/middleware/ratelimit/rules"
 )
 
-func memoryAt(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
+func memoryAt(now func() time.Time) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
 
 func ExampleDryRun() {
 	given, _ := rules.Parse([]byte(`{
@@ -31,7 +31,7 @@ func ExampleDryRun() {
 {"time": "2026-11-22T16:00:00Z", "user": "ann", "tier": "free", "type": "report.daily"}
 {"time": "2026-11-22T16:00:00Z", "ip": "192.0.2.7", "type": "upload", "cost": 3}
 `)
-	store := func(now func() int64) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
+	store := func(now func() time.Time) limit.Store { return memory.NewStore(memory.Options{Now: now}) }
 	report, err := rules.DryRun(given, store, rules.Options{}, log)
 	fmt.Println(report.Messages, report.Refused, err)
 	for _, c := range report.Clients {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"time"
 
 	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
@@ -41,7 +42,7 @@ func ExampleNew() {
 		Types:   map[string]rules.Rule{"file.put": {Cost: 2}},
 		Tenants: map[string]rules.Tenant{"acme": {Rule: rules.Rule{Burst: 3}}},
 	}
-	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
+	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}), given)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -67,7 +68,7 @@ func ExampleNew() {
 // Tokens that were used stay used under new rules.
 func ExampleLimiter_Replace() {
 	given := rules.Rules{Default: rules.Rule{PerMinute: 60, Burst: 2}}
-	limits, _ := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
+	limits, _ := rules.New(memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}), given)
 	handle := limits.Middleware(ingress.Pass)
 	frame := &ingress.Context{Type: "chat.send", Identity: ingress.Identity{User: "ann"}}
 	fmt.Println(handle(frame) == nil, handle(frame) == nil, handle(frame) == nil)
@@ -88,7 +89,7 @@ func ExampleLimiter_Rules() {
 		Default: rules.Rule{PerMinute: 600, Burst: 20},
 		Tenants: map[string]rules.Tenant{"acme": {Rule: rules.Rule{PerMinute: 9000}}},
 	}
-	limits, _ := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limits, _ := rules.New(memory.NewStore(), given)
 	e, _ := limits.Rules().Effective(&ingress.Context{Type: "chat.send", Identity: ingress.Identity{Tenant: "acme", User: "ann"}})
 	fmt.Println(e.Rate)
 	fmt.Println(e.Burst)
@@ -118,7 +119,7 @@ func ExampleSubject() {
 		Allow:   []rules.Subject{{IP: netip.MustParsePrefix("10.0.0.0/8")}},
 		Deny:    []rules.Subject{{Tenant: "acme", User: "bob"}, {Tenant: "initech"}},
 	}
-	limits, _ := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limits, _ := rules.New(memory.NewStore(), given)
 	err := limits.Middleware(ingress.Pass)(&ingress.Context{Identity: ingress.Identity{Tenant: "acme", User: "bob"}})
 	fmt.Println(err, errors.From(err).Retryable())
 	// Output: PERMISSION_DENIED: you may not send messages false

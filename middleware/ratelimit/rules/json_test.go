@@ -220,7 +220,7 @@ func TestRulesMadeInGoAreChecked(t *testing.T) {
 		"allow[0].ip":                    {Default: fine, Allow: subject(netip.MustParsePrefix("192.0.2.1/24"))},
 		"allow[0]":                       {Default: fine, Allow: subject(netip.Prefix{})},
 	} {
-		_, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+		_, err := rules.New(memory.NewStore(), given)
 		if e, ok := errors.AsType[*rules.Error](err); !ok || e.Path != path {
 			t.Errorf("%s: %v", path, err)
 		}
@@ -250,7 +250,7 @@ func FuzzParseRules(f *testing.F) {
 			}
 			return
 		}
-		limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+		limits, err := rules.New(memory.NewStore(), given)
 		if err != nil {
 			t.Fatalf("parsed, but cannot be enforced: %v", err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/ingress"
+	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/limitname"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/middleware/ratelimit"
@@ -16,7 +17,7 @@ import (
 
 // Limiter enforces [Rules], which can be replaced at run time:
 //
-//	limits, err := rules.New(store, parsed, rules.Options{})
+//	limits, err := rules.New(store, parsed)
 //	r.Use(limits.Middleware)
 //	…
 //	err = limits.Replace(changed)
@@ -69,7 +70,8 @@ type Options struct {
 
 // New makes a Limiter. The error is a [*Error]. Like limit.New, it
 // panics when the store or an option is not valid.
-func New(store limit.Store, rules Rules, o Options) (*Limiter, error) {
+func New(store limit.Store, rules Rules, options ...Options) (*Limiter, error) {
+	o := given.Must("rules", "New", options)
 	limitname.Must("rules", "New", "Options", store, o.Limiter)
 	l := &Limiter{
 		frames:   enforce.Enforcer{Options: o.enforced()},

@@ -35,7 +35,7 @@ func newLimits(t testing.TB, document string, options ...rules.Options) *rules.L
 	if len(options) > 0 {
 		o = options[0]
 	}
-	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), mustParse(t, document), o)
+	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}), mustParse(t, document), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +109,7 @@ func TestCostOfTheRulesAndOfTheOptions(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	var reported []rules.Subject
-	store := &countingStore{Store: memory.NewStore(memory.Options{})}
+	store := &countingStore{Store: memory.NewStore()}
 	limits, err := rules.New(store, mustParse(t, `{
 		"default": {"perMinute": 1, "burst": 1},
 		"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}],
@@ -171,7 +171,7 @@ func TestShadowRules(t *testing.T) {
 // Rules that are disabled cost nothing: no call of the store, no memory, and no look
 // at the frame.
 func TestDisabledIsNoOp(t *testing.T) {
-	store := &countingStore{Store: memory.NewStore(memory.Options{})}
+	store := &countingStore{Store: memory.NewStore()}
 	given := mustParse(t, `{"disabled": true, "default": {"perMinute": 1, "burst": 1}, "deny": [{"user": "ann"}]}`)
 	limits, err := rules.New(store, given, rules.Options{
 		Limiter:  limit.Options{Name: "n"},
@@ -272,7 +272,7 @@ func TestReplaceKeepsState(t *testing.T) {
 // nor what is done with a copy changes what is in force.
 func TestRulesAreCopied(t *testing.T) {
 	given := mustParse(t, everything)
-	limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+	limits, err := rules.New(memory.NewStore(), given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestReplaceUnderLoad(t *testing.T) {
 		mustParse(t, `{"default": {"perMinute": 6000, "burst": 20000, "cost": 1}}`),
 		mustParse(t, `{"default": {"perMinute": 6000, "burst": 25000, "cost": 5}}`),
 	}
-	books := &ledger{Store: memory.NewStore(memory.Options{Now: func() int64 { return 0 }})}
+	books := &ledger{Store: memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }})}
 	var denied atomic.Int64 // under the larger burst
 	limits, err := rules.New(books, sets[0], rules.Options{
 		Limiter: limit.Options{Name: "n", Timeout: -1},
@@ -457,8 +457,8 @@ func TestRulesOverAFailingStore(t *testing.T) {
 func TestLimitsWiringMistakesPanic(t *testing.T) {
 	given := mustParse(t, everything)
 	for says, f := range map[string]func(){
-		"nil store":              func() { _, _ = rules.New(nil, given, rules.Options{}) },
-		"set Options.Limiter to": func() { _, _ = rules.New(brokenStore{}, given, rules.Options{}) },
+		"nil store":              func() { _, _ = rules.New(nil, given) },
+		"set Options.Limiter to": func() { _, _ = rules.New(brokenStore{}, given) },
 	} {
 		func() {
 			defer func() {
@@ -483,7 +483,7 @@ func BenchmarkLimits(b *testing.B) {
 			"allow": [{"tenant": "acme", "user": "probe"}, {"ip": "10.0.0.0/8"}], "deny": [{"tenant": "acme", "user": "bob"}, {"ip": "10.6.6.6"}]}`,
 	} {
 		b.Run(name, func(b *testing.B) {
-			limits, err := rules.New(memory.NewStore(memory.Options{}), mustParse(b, document), rules.Options{})
+			limits, err := rules.New(memory.NewStore(), mustParse(b, document))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -26,7 +26,7 @@ type timed struct {
 func newTimed(t testing.TB, document string, o rules.Options) *timed {
 	t.Helper()
 	s := &timed{now: 1000 * 24 * time.Hour} // midnight
-	store := memory.NewStore(memory.Options{Now: func() int64 { return s.now.Microseconds() }})
+	store := memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0).Add(s.now) }})
 	var err error
 	if s.Limiter, err = rules.New(store, mustParse(t, document), o); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,7 @@ func TestKindsOfLimits(t *testing.T) {
 // A pacer in the rules delays frames.
 func TestRulesWithAPacer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		limits, err := rules.New(memory.NewStore(memory.Options{}), mustParse(t,
+		limits, err := rules.New(memory.NewStore(), mustParse(t,
 			`{"default": {"limits": [{"kind": "pacer", "perSecond": 10, "burst": 1, "maxWait": "250ms"}]}}`), rules.Options{})
 		if err != nil {
 			t.Fatal(err)

@@ -28,7 +28,7 @@ func TestPeekFollowsTheRules(t *testing.T) {
 		{`"disabled": true,`, "ann", "report", 0, 0},
 	} {
 		given := mustParse(t, fmt.Sprintf(document, c.disabled))
-		limits, err := rules.New(memory.NewStore(memory.Options{}), given, rules.Options{})
+		limits, err := rules.New(memory.NewStore(), given)
 		if err != nil {
 			t.Fatal(err)
 		}

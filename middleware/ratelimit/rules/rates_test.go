@@ -11,7 +11,7 @@ import (
 // Every rate has its own limiter, the same one while it is kept, and no number of rates makes
 // more than are allowed.
 func TestLimitersAreBounded(t *testing.T) {
-	l := limiters{base: limit.New(memory.NewStore(memory.Options{}), bucket{speed{1, day}, 1}.policy())}
+	l := limiters{base: limit.New(memory.NewStore(), bucket{speed{1, day}, 1}.policy())}
 	for i := range int64(17_000) {
 		rate := bucket{speed{i/200 + 1, time.Minute}, i%200 + 1}
 		made, err := l.of(rate)

@@ -133,8 +133,8 @@ func TestMaximumIsARate(t *testing.T) {
 		} {
 			document := `{"maximum": {"perMinute": 600, "burst": 10}, ` + fmt.Sprintf(place, rule) + `}`
 			now := int64(0)
-			store := memory.NewStore(memory.Options{Now: func() int64 { return now }})
-			limits, err := rules.New(store, mustParse(t, document), rules.Options{})
+			store := memory.NewStore(memory.Options{Now: func() time.Time { return time.UnixMicro(now) }})
+			limits, err := rules.New(store, mustParse(t, document))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +161,7 @@ func TestMaximumHoldsWhateverTheRulesSay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		given := drawRules(t)
 		now := int64(0)
-		books := &ledger{Store: memory.NewStore(memory.Options{Now: func() int64 { return now }})}
+		books := &ledger{Store: memory.NewStore(memory.Options{Now: func() time.Time { return time.UnixMicro(now) }})}
 		limits, err := rules.New(books, given, rules.Options{
 			Limiter: limit.Options{Name: "n"},
 			Key:     rapid.SampledFrom(keys).Draw(t, "key"),
@@ -269,7 +269,7 @@ func TestAMillionLimits(t *testing.T) {
 		given.Tenants[fmt.Sprint(i)] = rules.Tenant{Rule: rules.Rule{PerMinute: i + 1}}
 		given.Types[fmt.Sprint(i)] = rules.Rule{Cost: 1, Burst: i + 1}
 	}
-	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
+	limits, err := rules.New(memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}), given)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -289,7 +289,7 @@ func TestExtremesAreExact(t *testing.T) {
 	for _, perMinute := range extremes {
 		for _, burst := range extremes {
 			given := rules.Rules{Default: rules.Rule{PerMinute: perMinute, Burst: burst, Cost: burst}}
-			limits, err := rules.New(memory.NewStore(memory.Options{Now: func() int64 { return 0 }}), given, rules.Options{})
+			limits, err := rules.New(memory.NewStore(memory.Options{Now: func() time.Time { return time.Unix(0, 0) }}), given)
 			if err != nil {
 				t.Errorf("%d per minute, %d at once: %v", perMinute, burst, err)
 				continue

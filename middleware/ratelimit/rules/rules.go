@@ -4,7 +4,7 @@
 //
 //	parsed, err := rules.Parse(document)
 //	…
-//	limits, err := rules.New(store, parsed, rules.Options{})
+//	limits, err := rules.New(store, parsed)
 //	…
 //	r.Use(limits.Middleware)
 //

@@ -136,7 +136,7 @@ func newProcess(t *testing.T, b pubsub.ReceiverCounter, name string) *process {
 func cutOff(t *testing.T, n int, test func(t *testing.T, processes []*process, brokers []*cutBroker)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		shared := memory.NewBroker(memory.BrokerOptions{})
+		shared := memory.NewBroker()
 		var processes []*process
 		var brokers []*cutBroker
 		for i := range n {

@@ -50,7 +50,7 @@ func test(t *testing.T, f func(t *testing.T, s *store, c *Config, busy *atomic.I
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, busy := &store{Store: memory.NewIdempotency(memory.IdempotencyOptions{})}, new(atomic.Int64)
+		s, busy := &store{Store: memory.NewIdempotency()}, new(atomic.Int64)
 		f(t, s, &Config{
 			Store: s, Keep: time.Hour, Lease: 9 * time.Second, Timeout: time.Second, Busy: func(n int) { busy.Add(int64(n)) },
 		}, busy)

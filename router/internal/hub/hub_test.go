@@ -175,7 +175,7 @@ func brokers(t *testing.T, test func(t *testing.T, broker pubsub.Broker)) {
 		synctest.Test(t, func(t *testing.T) { test(t, nil) })
 	})
 	t.Run("with a broker", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { test(t, memory.NewBroker(memory.BrokerOptions{})) })
+		synctest.Test(t, func(t *testing.T) { test(t, memory.NewBroker()) })
 	})
 }
 
@@ -336,7 +336,7 @@ func (c *closing) Close() error {
 func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &slowBroker{Broker: memory.NewBroker(memory.BrokerOptions{}), answers: make(chan error)}
+		b := &slowBroker{Broker: memory.NewBroker(), answers: make(chan error)}
 		h := newHub(Config{Broker: b})
 		clients := make([]*client, 5)
 		results := make([]error, len(clients))
@@ -390,7 +390,7 @@ func TestOneSubscriptionAsLongAsThereAreMembers(t *testing.T) {
 func TestASubscriptionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &slowBroker{Broker: memory.NewBroker(memory.BrokerOptions{}), answers: make(chan error), deaf: true}
+		b := &slowBroker{Broker: memory.NewBroker(), answers: make(chan error), deaf: true}
 		h := newHub(Config{Broker: b})
 		first, second := newClient(t, h), newClient(t, h)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
@@ -457,7 +457,7 @@ func (panicking) Subscribe(context.Context, string, func(pubsub.Message)) (pubsu
 func TestMessagesOfOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := memory.NewBroker(memory.BrokerOptions{})
+		b := memory.NewBroker()
 		h := newHub(Config{Broker: b})
 		c := newClient(t, h)
 		mustSubscribe(t, c, "a")
@@ -485,7 +485,7 @@ func TestLossesAreReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reports := make(chan []string, 4)
-		b := &reporting{Broker: memory.NewBroker(memory.BrokerOptions{}), deliver: make(map[string]func(pubsub.Message))}
+		b := &reporting{Broker: memory.NewBroker(), deliver: make(map[string]func(pubsub.Message))}
 		h := newHub(Config{Broker: b, SendGaps: true, OnLost: func(topics []string) { reports <- topics }})
 		both, one, none := newClient(t, h), newClient(t, h), newClient(t, h)
 		for _, topic := range []string{"a", "b", ReservedTopics + "c"} {
@@ -524,7 +524,7 @@ func TestLossesAreReported(t *testing.T) {
 func TestLossesAreReportedToMembersAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := &reporting{Broker: memory.NewBroker(memory.BrokerOptions{}), deliver: make(map[string]func(pubsub.Message))}
+		b := &reporting{Broker: memory.NewBroker(), deliver: make(map[string]func(pubsub.Message))}
 		h := newHub(Config{Broker: b, SendGaps: true})
 		c := newClient(t, h)
 		mustSubscribe(t, c, "a")

@@ -83,7 +83,7 @@ func TestNothingIsLostAndNothingComesTwice(t *testing.T) {
 	for seed := range uint64(20) {
 		synctest.Test(t, func(t *testing.T) {
 			l := &lossy{
-				Broker: memory.NewBroker(memory.BrokerOptions{}), rand: rand.New(rand.NewPCG(seed, 1)), held: make(map[string]pubsub.Message),
+				Broker: memory.NewBroker(), rand: rand.New(rand.NewPCG(seed, 1)), held: make(map[string]pubsub.Message),
 			}
 			h := newHub(withHistory(l, 10_000))
 			stays := newClient(t, h)
@@ -150,7 +150,7 @@ func (l *dropping) Subscribe(ctx context.Context, topic string, deliver func(pub
 func TestWhenALossIsMended(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		l := &dropping{Broker: memory.NewBroker(memory.BrokerOptions{})}
+		l := &dropping{Broker: memory.NewBroker()}
 		h := newHub(withHistory(l, 10))
 		c := newClient(t, h)
 		mustSubscribe(t, c, "a")
@@ -176,7 +176,7 @@ func TestWhenALossIsMended(t *testing.T) {
 func TestReplayIsBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		config := withHistory(memory.NewBroker(memory.BrokerOptions{}), 100)
+		config := withHistory(memory.NewBroker(), 100)
 		config.HistoryOf("a").Replay = 5
 		h := newHub(config)
 		stays := newClient(t, h)
@@ -200,7 +200,7 @@ func TestReplayIsBounded(t *testing.T) {
 func TestWhatIsNotKeptIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(withHistory(memory.NewBroker(memory.BrokerOptions{}), 10))
+		h := newHub(withHistory(memory.NewBroker(), 10))
 		of := h.HistoryOf("a")
 		stays := newClient(t, h)
 		mustSubscribe(t, stays, "a")
@@ -236,7 +236,7 @@ func TestWhatIsNotKeptIsTold(t *testing.T) {
 func TestAMemberGoesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(withHistory(memory.NewBroker(memory.BrokerOptions{}), 200))
+		h := newHub(withHistory(memory.NewBroker(), 200))
 		of := h.HistoryOf("a")
 		stays := newClient(t, h)
 		mustSubscribe(t, stays, "a")
@@ -290,7 +290,7 @@ func TestAMemberGoesBack(t *testing.T) {
 func TestWhatAMemberOfALogIsTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(withHistory(memory.NewBroker(memory.BrokerOptions{}), 10))
+		h := newHub(withHistory(memory.NewBroker(), 10))
 		c := newClient(t, h)
 		mustSubscribe(t, c, "a")
 		c.Member("a").Remember([]byte("me"))

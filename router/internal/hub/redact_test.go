@@ -12,7 +12,7 @@ import (
 // What was delivered last, and is kept for clients that resume, does not have a message that was taken back since.
 func TestRedactedIsNotAmongTheLatest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := memory.NewBroker(memory.BrokerOptions{})
+		l := memory.NewBroker()
 		h := newHub(withHistory(l, 1000))
 		o := PublishOptions{History: h.HistoryOf("a")}
 		for i := range 5 * atOnce {

@@ -16,7 +16,7 @@ func all(string) bool { return true }
 // What a client is sent of a log ends when its right is revoked, in the midst of a page.
 func TestRevokeWhileTheLogIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHub(withHistory(memory.NewBroker(memory.BrokerOptions{}), 10_000))
+		h := newHub(withHistory(memory.NewBroker(), 10_000))
 		at, err := h.HistoryOf("a").Log.Read(t.Context(), "a", h.HistoryOf("a").Kept, pubsub.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -43,7 +43,7 @@ func TestRevokeWhileTheLogIsSent(t *testing.T) {
 // Whether a right was revoked is asked when a revocation finds the membership, and before it begins.
 func TestRevokedBeforeTheMembershipBegins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := memory.NewBroker(memory.BrokerOptions{})
+		l := memory.NewBroker()
 		h := newHub(withHistory(l, 10_000))
 		for _, how := range []string{"found", "decided"} {
 			c := newClient(t, h)

@@ -72,7 +72,7 @@ func end(t *testing.T, l pubsub.Log) pubsub.Position {
 // and of others it is lost, and reported. A member that was revoked meanwhile gets none of it.
 func TestNothingIsDeliveredOutOfTouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := memory.NewBroker(memory.BrokerOptions{})
+		l := memory.NewBroker()
 		kept := withHistory(l, 1000).HistoryOf
 		now := &touch{}
 		var lost []string
@@ -172,7 +172,7 @@ func TestLossesAreOutOfTouch(t *testing.T) {
 // The same holds in the midst of what a client is sent of a log.
 func TestNothingOfALogIsSentOutOfTouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := memory.NewBroker(memory.BrokerOptions{})
+		l := memory.NewBroker()
 		config := withHistory(l, 1000)
 		now := &touch{}
 		config.Touch = now

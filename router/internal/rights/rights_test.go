@@ -65,7 +65,7 @@ func TestCovers(t *testing.T) {
 // a mark of any of them.
 func TestRevocationsOfAllProcesses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := memory.NewBroker(memory.BrokerOptions{})
+		log := memory.NewBroker()
 		a := start(t, log)
 		if a.Any() || a.Mark() != nil || a.RevokedSince("ann", "x", nil) {
 			t.Error("something is revoked at the beginning")
@@ -106,7 +106,7 @@ func TestRevocationsOfAllProcesses(t *testing.T) {
 // Revoke and Carried wait until nothing is queued any more.
 func TestRevokeWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := start(t, memory.NewBroker(memory.BrokerOptions{}))
+		p := start(t, memory.NewBroker())
 		p.await = func() { time.Sleep(time.Second) }
 		begin := time.Now()
 		at := p.revoke(t, "ann", "x")
@@ -128,7 +128,7 @@ func TestRevokeWaits(t *testing.T) {
 // What this version does not understand is not taken for carried out.
 func TestARevocationThatIsNotUnderstood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		log := memory.NewBroker(memory.BrokerOptions{})
+		log := memory.NewBroker()
 		p := start(t, log)
 		at, err := log.Append(t.Context(), pubsub.Message{Topic: "rights", Frame: []byte(`{"who":"ann"}`)}, pubsub.History{Messages: 9, Bytes: 999, Age: time.Hour}, "")
 		if err != nil {
@@ -145,7 +145,7 @@ func TestARevocationThatIsNotUnderstood(t *testing.T) {
 
 // Of those that are not kept any more it is not known what they have revoked.
 func TestMostRevocations(t *testing.T) {
-	p := start(t, memory.NewBroker(memory.BrokerOptions{}))
+	p := start(t, memory.NewBroker())
 	p.revoke(t, "ann", "x")
 	first := p.Mark()
 	for i := 1; i < rights.Most; i++ {
@@ -166,7 +166,7 @@ func TestMostRevocations(t *testing.T) {
 // After Close nothing begins.
 func TestClose(t *testing.T) {
 	p := &process{Rights: new(rights.Rights)}
-	p.Config.Log = memory.NewBroker(memory.BrokerOptions{})
+	p.Config.Log = memory.NewBroker()
 	p.Close()
 	if err := p.Await(t.Context()); err == nil {
 		t.Error("Await begins to follow the log after Close")

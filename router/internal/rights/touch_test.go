@@ -35,7 +35,7 @@ func (u *unreachable) Heads(ctx context.Context, topics []string) ([]pubsub.Posi
 // the others wait for the process again.
 func TestTouch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		shared := memory.NewBroker(memory.BrokerOptions{})
+		shared := memory.NewBroker()
 		there := start(t, shared)
 		log := &unreachable{Broker: shared}
 		var revoked atomic.Int32

@@ -57,7 +57,7 @@ func TestCosts(t *testing.T) {
 // A place is taken until its message has ended.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
-	l := limit.NewConcurrencyLimit(memory.NewStore(memory.Options{}), limit.ConcurrencyOptions{Max: 1})
+	l := limit.NewConcurrencyLimit(memory.NewStore(), limit.ConcurrencyOptions{Max: 1})
 	e := new(enforce.Enforcer)
 	begin := func() (*enforce.Place, error) {
 		p := enforce.NewPlace(e, l, &ingress.Context{})
