@@ -1,7 +1,6 @@
 package limittest
 
 import (
-	"sort"
 	"time"
 	_ "time/tzdata" // for machines without tables of time zones
 
@@ -19,7 +18,15 @@ type windows struct {
 func windowsOf(p limit.Policy) windows {
 	if c, ok := p.(limit.Calendar); ok {
 		return windows{number: func(at int64) int64 { return number(c, at) }, start: func(n int64) int64 {
-			return int64(sort.Search(1<<52, func(at int) bool { return number(c, int64(at)) >= n }))
+			low, high := int64(0), int64(1)<<52 // sort.Search has no instants where int has 32 bits
+			for low < high {
+				if middle := (low + high) / 2; number(c, middle) < n {
+					low = middle + 1
+				} else {
+					high = middle
+				}
+			}
+			return low
 		}}
 	}
 	w := p.(limit.FixedWindow).Window.Microseconds()
