@@ -32,5 +32,8 @@ export interface Limits extends Observable<readonly Limit[]> {
     /** Does not follow the limits any more. */
     stop(): void;
 }
-/** Follows the limits for messages of some types. The server has to announce them. */
+/**
+ * Follows the limits for messages of some types. The server has to announce them. All that a client follows is one request, of at
+ * most 16 types: a type that the user may not send fails it, and is told on the console.
+ */
 export declare function followLimits(client: Client<any>, types: string[]): Limits;

@@ -38,8 +38,20 @@ const AT_MOST_ONCE_IN = 1_000;
 
 type Counts = { [type: string]: number };
 
-/** Follows the limits for messages of some types. The server has to announce them. */
+const followed = new WeakMap<Client<any>, (types: string[]) => Limits>();
+
+/**
+ * Follows the limits for messages of some types. The server has to announce them. All that a client follows is one request, of at
+ * most 16 types: a type that the user may not send fails it, and is told on the console.
+ */
 export function followLimits(client: Client<any>, types: string[]): Limits {
+  let add = followed.get(client);
+  if (!add) followed.set(client, (add = follow(client)));
+  return add(types);
+}
+
+function follow(client: Client<any>): (types: string[]) => Limits {
+  const all = new Map<Limits, string[]>(); // their types
   const listeners = new Set<() => void>();
   const turns = new Map<string, Promise<unknown>>();
   const sent: Counts = {}; // on all connections
@@ -50,13 +62,17 @@ export function followLimits(client: Client<any>, types: string[]): Limits {
   let asking = false;
   let asked = 0; // on which connection
   let timer: ReturnType<typeof setTimeout> | undefined;
-  let stopped = false;
 
   function update(payload: { limits: Limit[]; seen: Counts }) {
     list = payload.limits;
     seen = payload.seen;
     at = performance.now();
     for (const listener of [...listeners]) listener();
+  }
+
+  function askIn(ms: number) {
+    clearTimeout(timer);
+    timer = setTimeout(ask, ms);
   }
 
   async function ask() {
@@ -66,12 +82,13 @@ export function followLimits(client: Client<any>, types: string[]): Limits {
     const stop = client.onSent((type) => void (type === LIMITS && (written = { ...sent })));
     const on = asked;
     try {
-      const answer = await client.request(LIMITS, { types }, { onLimit: "wait" });
+      const answer = await client.request(LIMITS, { types: [...new Set([...all.values()].flat())] }, { onLimit: "wait" });
       before = written;
-      if (!stopped) update(answer);
+      update(answer);
     } catch (error) {
       const { retryable, retryAfterMs } = error as { retryable?: boolean; retryAfterMs?: number };
-      if (retryable && on === asked && !stopped) timer = setTimeout(ask, Math.max(AT_MOST_ONCE_IN, retryAfterMs ?? 0));
+      if (!retryable) console.warn("wskit: limits are not followed:", error);
+      else if (on === asked && all.size) askIn(Math.max(AT_MOST_ONCE_IN, retryAfterMs ?? 0));
     } finally {
       asking = false;
       stop();
@@ -82,7 +99,7 @@ export function followLimits(client: Client<any>, types: string[]): Limits {
     const { status, connections } = client.state.get();
     if (status !== "open" || connections === asked) return;
     asked = connections;
-    void ask();
+    askIn(0); // one request for all components that are shown at once
   }
 
   /** What is left of a limit, without what the server has not counted yet. */
@@ -107,38 +124,50 @@ export function followLimits(client: Client<any>, types: string[]): Limits {
     client.on(LIMITS, (payload) => asking || update(payload)),
     client.state.subscribe(changed),
   ];
-  changed();
 
-  return {
-    get: () => list,
-    subscribe: (listener) => {
-      const f = () => listener();
-      listeners.add(f);
-      return () => void listeners.delete(f);
-    },
-    left(name) {
-      const l = list.find((l) => l.name === name);
-      return l && left(l);
-    },
-    fits(type) {
-      const all = of(type).map((l) => Math.floor(left(l) / cost(l, type)));
-      return all.length ? Math.min(...all) : undefined;
-    },
-    wait,
-    pace(type, send) {
-      const turn = Promise.resolve(turns.get(type)).then(async () => {
-        for (let ms; !stopped && (ms = wait(type)) > 0; ) await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Math.ceil(ms))));
-        return { result: send() };
-      });
-      turns.set(type, turn.catch(() => {}));
-      return turn.then(({ result }) => result) as Promise<any>;
-    },
-    refresh: () => void (asking || stopped || ask()),
-    stop() {
-      stopped = true;
-      clearTimeout(timer);
-      for (const stop of stops) stop();
-      if (client.state.get().status === "open") client.request(LIMITS, { types: [] }).catch(() => {});
-    },
+  return (types) => {
+    let mine: readonly Limit[] = [];
+    let from = list;
+    const limits: Limits = {
+      get() {
+        if (from !== list) mine = (from = list).filter((l) => types.some((type) => type in l.types));
+        return mine;
+      },
+      subscribe(listener) {
+        const f = () => all.has(limits) && listener();
+        listeners.add(f);
+        return () => void listeners.delete(f);
+      },
+      left(name) {
+        const l = list.find((l) => l.name === name);
+        return l && left(l);
+      },
+      fits(type) {
+        const fits = of(type).map((l) => Math.floor(left(l) / cost(l, type)));
+        return fits.length ? Math.min(...fits) : undefined;
+      },
+      wait,
+      pace(type, send) {
+        const turn = Promise.resolve(turns.get(type)).then(async () => {
+          for (let ms; all.has(limits) && (ms = wait(type)) > 0; )
+            await new Promise((resolve) => setTimeout(resolve, Math.min(1_000, Math.ceil(ms))));
+          return { result: send() };
+        });
+        turns.set(type, turn.catch(() => {}));
+        return turn.then(({ result }) => result) as Promise<any>;
+      },
+      refresh: () => void (asking || !all.has(limits) || ask()),
+      stop() {
+        if (!all.delete(limits) || all.size) return; // the others go on
+        followed.delete(client);
+        clearTimeout(timer);
+        for (const stop of stops) stop();
+        if (client.state.get().status === "open") client.request(LIMITS, { types: [] }).catch(() => {});
+      },
+    };
+    all.set(limits, types);
+    asked = 0;
+    changed();
+    return limits;
   };
 }

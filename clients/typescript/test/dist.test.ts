@@ -29,8 +29,8 @@ test("the client has at most 6 KB", () => {
   expect(gzipSync(readFileSync(join(dist, "wskit.js")), { level: 9 }).length).toBeLessThanOrEqual(6.1 * 1024);
 });
 
-test("limits, which is loaded where it is used, have at most 1 KB", () => {
-  expect(gzipSync(readFileSync(join(dist, "limits.js")), { level: 9 }).length).toBeLessThanOrEqual(1024);
+test("limits, which is loaded where it is used, have at most 1.1 KB", () => {
+  expect(gzipSync(readFileSync(join(dist, "limits.js")), { level: 9 }).length).toBeLessThanOrEqual(1.1 * 1024);
 });
 
 test("keep, likewise, has at most 0.6 KB", () => {

@@ -111,3 +111,29 @@ test("useLimits shows what is left when the server says it, asks once, and follo
   const asked = (await server.received("$ws:limits")).map(({ text }) => JSON.parse(text).payload.types);
   expect(asked).toEqual([["limited"], []]);
 });
+
+test("useLimits of several components is one request, and the others go on when one of them is gone", async () => {
+  const server = await start();
+  await server.do("/flood-limit", { capacity: 9, refill: 1, perMs: 3_600_000 });
+  const client = server.connect();
+  await client.request("echo", {});
+  const types = ["limited", "limited.note"];
+  let hide = (_: string) => {};
+  const one: FunctionComponent<{ type: string }> = ({ type }) => String(useLimits(client, [type])?.fits(type));
+  const page = render(() => {
+    const [hidden, set] = useState("");
+    hide = set;
+    return types.filter((type) => type !== hidden).map((type) => h("p", { key: type }, h(one, { type })));
+  });
+  await until(() => page.text() === "99");
+  client.send("limited.note", {});
+  await until(() => page.text() === "88");
+  hide("limited.note");
+  await until(() => page.text() === "8");
+  await client.request("limited", {});
+  await until(() => page.text() === "7");
+  page.end();
+  await client.request("echo", {});
+  const asked = (await server.received("$ws:limits")).map(({ text }) => JSON.parse(text).payload.types);
+  expect(asked).toEqual([types, []]);
+});

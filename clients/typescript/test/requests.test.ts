@@ -1,8 +1,8 @@
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
 import { followLimits } from "../dist/limits.js";
 import { UnknownOutcome, WskitError } from "../dist/wskit.js";
 import { scenario } from "./scenario.js";
-import { isOpen, numbers, rejection, sleep, start, until } from "./server.js";
+import { atEnd, isOpen, numbers, rejection, sleep, start, until } from "./server.js";
 
 scenario("request", async () => {
   const client = (await start()).connect();
@@ -145,6 +145,32 @@ scenario("follow limits", async () => {
   expect(replies.map(({ id }) => id)).toEqual(ids);
   await server.do("/cut-now");
   await until(() => client.state.get().connections === 3 && next.fits("limited") === 3);
+});
+
+test("several follow the limits of a client, each its own, and what the server refuses is told", async () => {
+  const server = await start();
+  const client = server.connect();
+  const first = followLimits(client, ["limited"]);
+  await until(() => first.fits("limited") !== undefined);
+  const other = followLimits(client, ["echo"]); // has no limit
+  await until(async () => (await server.received("$ws:limits")).length > 1);
+  let changes = 0;
+  other.subscribe(() => changes++);
+  await client.request("limited", {});
+  await until(() => changes > 0);
+  expect(first.get()).toMatchObject([{ name: "flood" }]);
+  expect(other.get()).toEqual([]);
+  first.stop();
+  const before = changes;
+  await server.do("/cut-now");
+  await until(() => changes > before);
+  other.stop();
+
+  const warn = vi.spyOn(console, "warn").mockImplementation(() => {});
+  atEnd(() => warn.mockRestore());
+  followLimits(client, numbers(1, 17).map(String));
+  await until(() => warn.mock.calls.length > 0);
+  expect(warn.mock.calls).toMatchObject([["wskit: limits are not followed:", { code: "INVALID_ARGUMENT" }]]);
 });
 
 scenario("flood and fail", async () => {
