@@ -5,8 +5,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -54,7 +56,7 @@ func start(lists, only string, list, check bool, parallel int) (ok bool, err err
 		if err := copyTree(root, r.root); err != nil {
 			return false, err
 		}
-		if err := r.testUnbroken(all); err != nil {
+		if err := r.testUnbroken(all, parallel); err != nil {
 			return false, err
 		}
 	}
@@ -88,7 +90,7 @@ func readLists(dir, only string) (all []*mutant, err error) {
 }
 
 // testUnbroken runs the same tests on the product as it is: a test that fails anyway finds nothing.
-func (r *runner) testUnbroken(all []*mutant) error {
+func (r *runner) testUnbroken(all []*mutant, parallel int) error {
 	patterns := make(map[string][]string) // by the other arguments
 	for _, m := range all {
 		rest, pattern := slices.Clone(m.test), "."
@@ -101,40 +103,53 @@ func (r *runner) testUnbroken(all []*mutant) error {
 			patterns[key] = append(patterns[key], pattern)
 		}
 	}
-	for key, list := range patterns {
+	var mu sync.Mutex
+	var failures []error
+	each(slices.Sorted(maps.Keys(patterns)), parallel, func(key string) {
 		begun := time.Now()
-		args := append(strings.Fields(key), "-run", strings.Join(list, "|"))
-		if out, err := goTest(r.root, unbrokenLimit, args...); err != nil {
-			return fmt.Errorf("without a break: go test %s: %w\n%s", strings.Join(args, " "), err, out)
+		args := append(strings.Fields(key), "-run", strings.Join(patterns[key], "|"))
+		out, err := goTest(r.root, unbrokenLimit, args...)
+		mu.Lock()
+		defer mu.Unlock()
+		if err != nil {
+			failures = append(failures, fmt.Errorf("without a break: go test %s: %w\n%s", strings.Join(args, " "), err, out))
+			return
 		}
 		fmt.Printf("%6.1f s  passes without a break: %s\n", time.Since(begun).Seconds(), key)
+	})
+	return errors.Join(failures...)
+}
+
+// each calls do with all items, some at a time.
+func each[T any](items []T, atATime int, do func(T)) {
+	var wg sync.WaitGroup
+	next := make(chan T)
+	for range atATime {
+		wg.Go(func() {
+			for item := range next {
+				do(item)
+			}
+		})
 	}
-	return nil
+	for _, item := range items {
+		next <- item
+	}
+	close(next)
+	wg.Wait()
 }
 
 // runAll prints a line for each mutant, and reports whether all were found, by more than the time limit.
 func (r *runner) runAll(all []*mutant, check bool, parallel int) bool {
-	var wg sync.WaitGroup
 	var mu sync.Mutex
 	begun, counts := time.Now(), make(tally)
-	next := make(chan *mutant)
-	for range parallel {
-		wg.Go(func() {
-			for m := range next {
-				at := time.Now()
-				v, outcome := r.run(m, check)
-				mu.Lock()
-				fmt.Printf("%6.1f s  %-16s %s\n\t  %s\n", time.Since(at).Seconds(), m.where, m.name, strings.TrimSpace(outcome))
-				counts[v]++
-				mu.Unlock()
-			}
-		})
-	}
-	for _, m := range all {
-		next <- m
-	}
-	close(next)
-	wg.Wait()
+	each(all, parallel, func(m *mutant) {
+		at := time.Now()
+		v, outcome := r.run(m, check)
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Printf("%6.1f s  %-16s %s\n\t  %s\n", time.Since(at).Seconds(), m.where, m.name, strings.TrimSpace(outcome))
+		counts[v]++
+	})
 	fmt.Printf("%v, in %.0f s\n", counts, time.Since(begun).Seconds())
 	return counts[found]+counts[matches] == len(all)
 }
