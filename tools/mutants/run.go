@@ -83,15 +83,18 @@ const (
 
 // run breaks the product as m says, and returns what became of it, and by what or why.
 func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
+	r.inPlace.RLock() // before files are read: another break may be in one of them
 	path, broken, err := m.find(r.root)
+	if err == nil && !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua", ".sql"}, filepath.Ext(path))) {
+		r.inPlace.RUnlock()
+		return r.runInPlace(m)
+	}
+	defer r.inPlace.RUnlock()
 	if err != nil {
 		return untried, "does not match: " + err.Error()
 	}
 	if checkOnly && filepath.Ext(path) != ".go" {
 		return matches, "matches"
-	}
-	if !checkOnly && (m.whole || !slices.Contains([]string{".go", ".lua", ".sql"}, filepath.Ext(path))) {
-		return r.runInPlace(m, path, broken)
 	}
 	dir, err := os.MkdirTemp(r.temp, "overlay")
 	if err != nil {
@@ -109,15 +112,17 @@ func (r *runner) run(m *mutant, checkOnly bool) (v verdict, outcome string) {
 		}
 		return matches, "matches and compiles"
 	}
-	r.inPlace.RLock()
-	defer r.inPlace.RUnlock()
 	return judge(goTest(r.root, breakLimit, append([]string{"-overlay=" + list}, m.test...)...))
 }
 
 // runInPlace is for files that go build does not read, and for tests that read the product's files.
-func (r *runner) runInPlace(m *mutant, path, broken string) (v verdict, outcome string) {
+func (r *runner) runInPlace(m *mutant) (v verdict, outcome string) {
 	r.inPlace.Lock()
 	defer r.inPlace.Unlock()
+	path, broken, err := m.find(r.root)
+	if err != nil {
+		return untried, "does not match: " + err.Error()
+	}
 	right, err := os.ReadFile(path)
 	if err != nil {
 		return untried, err.Error()
