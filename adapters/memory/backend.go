@@ -7,6 +7,6 @@ import "github.com/wskit/wskit/adapters"
 func New() adapters.Backend {
 	return adapters.Backend{
 		Limits: NewStore(), Broker: NewBroker(), Presence: NewPresence(),
-		Idempotency: NewIdempotency(IdempotencyOptions{}),
+		Idempotency: NewIdempotency(),
 	}
 }

@@ -129,8 +129,7 @@ type brokerCounters struct{ lost, failed, dropped, ignored atomic.Int64 }
 // NewBroker panics when an option is invalid, and with a Ring: its clients do not
 // agree on which server has a channel while servers come and go.
 func NewBroker(client goredis.UniversalClient, options ...BrokerOptions) Broker {
-	opts := given.Must("redis", "NewBroker", options)
-	return newBroker(client, opts)
+	return newBroker(client, given.Must("redis", "NewBroker", options))
 }
 
 func newBroker(client goredis.UniversalClient, opts BrokerOptions) *broker {
