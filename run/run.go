@@ -289,10 +289,7 @@ type HandleOptions struct {
 func Handle[Q any](
 	rs *Runs, typ string, handle func(ctx context.Context, q Q, w *Writer) error, opts ...HandleOptions,
 ) {
-	var o HandleOptions
-	if len(opts) > 0 {
-		o = opts[0]
-	}
+	o := given.Must("run", "Handle", opts)
 	o.Route.Doc = cmp.Or(o.Route.Doc, "Begins a run: see "+rs.o.Name+".attach.")
 	rs.mu.Lock()
 	rs.types[typ] = newTypeStats(typ)

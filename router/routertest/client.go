@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/wskit/wskit/errors"
+	"github.com/wskit/wskit/internal/given"
 )
 
 // DialOptions configure a client.
@@ -96,10 +97,7 @@ func (s *Server) Dial(opts ...DialOptions) *Client {
 // TryDial connects a client that may be refused; then it returns the response and an error.
 func (s *Server) TryDial(opts ...DialOptions) (*Client, *http.Response, error) {
 	s.t.Helper()
-	var o DialOptions
-	if len(opts) > 0 {
-		o = opts[0]
-	}
+	o := given.Must("routertest", "Dial", opts)
 	handshake, served := context.WithCancel(context.Background())
 	dial := &websocket.DialOptions{HTTPClient: s.httpClient(served), HTTPHeader: o.Header}
 	if o.Token != "" {
