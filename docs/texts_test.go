@@ -24,7 +24,7 @@ type shownText struct {
 var textRoots = []string{
 	"router", "api", "webhook", "run", "limit", "middleware", "adapters", "ingress", "idempotency", "errors", "pubsub", "inspect", "client", "collect", "contract", "observe",
 	"internal/batch", "internal/denialcache", "internal/engine", "internal/envelope", "internal/handshake", "internal/httpclose",
-	"internal/jsontype", "internal/leasecheck", "internal/limitname", "internal/outage",
+	"internal/jsontype", "internal/leasecheck", "internal/limitname", "internal/outage", "internal/shared",
 }
 
 // notShown are files whose texts are a part of a document and not of a problem.

@@ -116,7 +116,7 @@ func (rs *Runs) stillRunning(ctx context.Context, id string, w Whole) (Whole, er
 		return w, nil
 	}
 	if !own {
-		running, err := rs.shared.presence.Members(ctx, rs.processes())
+		running, err := rs.shared.Presence.Members(ctx, rs.processes())
 		if err != nil {
 			return w, silent(err)
 		}
@@ -152,7 +152,7 @@ func (rs *Runs) read(ctx context.Context, id string) (w Whole, err error) {
 		return w, unknown(id)
 	}
 	w.process = process
-	heads, err := rs.shared.log.Heads(ctx, []string{rs.topic(id)}) // reading would begin a log
+	heads, err := rs.shared.Log.Heads(ctx, []string{rs.topic(id)}) // reading would begin a log
 	if err != nil {
 		return w, silent(err)
 	}

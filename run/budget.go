@@ -81,7 +81,7 @@ func (w *Writer) Spend(units int64) error {
 		w.mu.Lock()
 		needed := units - (w.spending.reserved - w.spending.used)
 		w.mu.Unlock()
-		ctx, cancel := context.WithTimeout(w.ctx, w.rs.shared.timeout)
+		ctx, cancel := context.WithTimeout(w.ctx, w.rs.shared.ProcessTimeout)
 		var s *Slice
 		err = w.rs.untilDone(ctx, func() (err error) { // where an answer is lost, a slice more stays charged
 			s, err = w.reserve(ctx, needed)

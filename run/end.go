@@ -15,7 +15,7 @@ import (
 // watch finds out which runs of other processes are lost: those that leave the registry without an end.
 func (rs *Runs) watch(ctx context.Context) error {
 	left := make(chan string, maxLeft)
-	watch, err := rs.shared.presence.Watch(ctx, rs.registry(), func(r pubsub.PresenceReport) {
+	watch, err := rs.shared.Presence.Watch(ctx, rs.registry(), func(r pubsub.PresenceReport) {
 		rs.mu.Lock()
 		defer rs.mu.Unlock()
 		if r.Complete {
@@ -122,7 +122,7 @@ func (rs *Runs) lose(ctx context.Context, id string, attempt int) error {
 }
 
 func (rs *Runs) tryToLose(ctx context.Context, id string, attempt, next int, by string) error {
-	ctx, cancel := context.WithTimeout(ctx, rs.shared.timeout)
+	ctx, cancel := context.WithTimeout(ctx, rs.shared.ProcessTimeout)
 	defer cancel()
 	// Usually it has ended, which its last output says.
 	last, err := rs.r.ReadHistory(ctx, rs.topic(id), router.HistoryQuery{Backwards: true, Limit: 1})

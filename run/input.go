@@ -89,7 +89,7 @@ func (rs *Runs) steer(c *router.Context, q Steer) (Steered, error) {
 // sendAndAwait sends an input to the process of a run, and reads its output until there is an outcome.
 func (rs *Runs) sendAndAwait(ctx context.Context, w *Whole, in input, outcome func() bool) error {
 	wake := make(chan struct{}, 1)
-	watch, err := rs.shared.log.Subscribe(ctx, rs.topic(in.Run), func(pubsub.Message) { wakeUp(wake) })
+	watch, err := rs.shared.Log.Subscribe(ctx, rs.topic(in.Run), func(pubsub.Message) { wakeUp(wake) })
 	if err != nil {
 		return silent(err)
 	}
@@ -122,7 +122,7 @@ func (rs *Runs) send(ctx context.Context, process string, in input) error {
 		return err
 	}
 	m := pubsub.Message{Topic: rs.inputs(process), Frame: frame}
-	if _, err := rs.shared.log.Append(ctx, m, inputHistory, in.Run+" "+in.ID); err != nil {
+	if _, err := rs.shared.Log.Append(ctx, m, inputHistory, in.Run+" "+in.ID); err != nil {
 		return errors.Unavailable.Wrap(err, "run: the message may not have reached the run")
 	}
 	return nil
@@ -131,7 +131,7 @@ func (rs *Runs) send(ctx context.Context, process string, in input) error {
 // listen takes the inputs of the runs of this process.
 func (rs *Runs) listen(ctx context.Context) error {
 	wake := make(chan struct{}, 1)
-	sub, err := rs.shared.log.Subscribe(ctx, rs.inputs(rs.process), func(pubsub.Message) { wakeUp(wake) })
+	sub, err := rs.shared.Log.Subscribe(ctx, rs.inputs(rs.process), func(pubsub.Message) { wakeUp(wake) })
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (rs *Runs) listen(ctx context.Context) error {
 // take gives the inputs behind a position to their runs, and returns the position of the last one.
 func (rs *Runs) take(ctx context.Context, at pubsub.Position) (pubsub.Position, error) {
 	for {
-		page, err := rs.shared.log.Read(
+		page, err := rs.shared.Log.Read(
 			ctx, rs.inputs(rs.process), inputHistory, pubsub.ReadOptions{From: at, Messages: 1000, Bytes: 1 << 20},
 		)
 		if err != nil {

@@ -34,11 +34,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/wskit/wskit/adapters"
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/given"
 	"github.com/wskit/wskit/internal/outage"
+	"github.com/wskit/wskit/internal/shared"
 	"github.com/wskit/wskit/limit"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
@@ -125,7 +124,7 @@ type Output struct {
 type Runs struct {
 	o       Options
 	r       *router.Router
-	shared  backend
+	shared  shared.Backend
 	process string // random; the ids of its runs begin with it
 	output  router.Event[Output]
 	ctx     context.Context // ends when Wait has waited
@@ -160,14 +159,6 @@ func wakeUp(wake chan struct{}) {
 	}
 }
 
-// backend is what is used of that of the router.
-type backend struct {
-	log      pubsub.Log
-	presence pubsub.PresenceWatcher
-	limits   limit.Store
-	timeout  time.Duration // of a process
-}
-
 // New makes the runs of a router, which has not served a connection yet. When the router shuts down, none begins any
 // more, those there are may finish in its time, and the others end as lost. It fails if an option makes no sense, or if
 // the router's backend cannot share runs.
@@ -179,7 +170,7 @@ func New(r *router.Router, options ...Options) (*Runs, error) {
 	}
 	history := router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep}
 	r.History(o.Name+":*", history)
-	b, err := backendOf(r.Backend()) // which has a log then
+	b, err := shared.Of("run", r.Backend()) // which has a log then
 	if err != nil {
 		return nil, err
 	}
@@ -196,17 +187,17 @@ func New(r *router.Router, options ...Options) (*Runs, error) {
 		},
 	}
 	if o.AtOnce > 0 {
-		rs.atOnce = limit.NewConcurrencyLimit(b.limits, limit.ConcurrencyOptions{
-			Max: int64(o.AtOnce), LeaseTime: b.timeout, Limiter: limit.Options{Name: o.Name + ".at-once"},
+		rs.atOnce = limit.NewConcurrencyLimit(b.Limits, limit.ConcurrencyOptions{
+			Max: int64(o.AtOnce), LeaseTime: b.ProcessTimeout, Limiter: limit.Options{Name: o.Name + ".at-once"},
 		})
 	}
 	if o.Budget != nil {
-		if _, ok := b.limits.(limit.ExtendedStore); !ok {
+		if _, ok := b.Limits.(limit.ExtendedStore); !ok {
 			return nil, fmt.Errorf("run: Options.Budget with the Limits %T; use a limit.ExtendedStore, "+
-				"such as that of redis.Open", b.limits)
+				"such as that of redis.Open", b.Limits)
 		}
-		rs.budget = limit.New(b.limits, o.Budget, limit.Options{
-			Name: o.Name + ".budget", Timeout: b.timeout, OnFailure: limit.FailClosed, Logger: o.Logger,
+		rs.budget = limit.New(b.Limits, o.Budget, limit.Options{
+			Name: o.Name + ".budget", Timeout: b.ProcessTimeout, OnFailure: limit.FailClosed, Logger: o.Logger,
 		})
 		router.RPC(r, o.Name+".budget", rs.left, router.RouteOptions{Doc: "What is left of the budget of the user."})
 	}
@@ -216,10 +207,10 @@ func New(r *router.Router, options ...Options) (*Runs, error) {
 	})
 	router.RPC(r, o.Name+".detach", rs.detach, router.RouteOptions{Doc: "Ends the events of a run."})
 	router.RPC(r, o.Name+".stop", rs.stop, router.RouteOptions{
-		Concurrent: true, Timeout: b.timeout + stopTime, Doc: "Stops a run. The answer says how it has ended.",
+		Concurrent: true, Timeout: b.ProcessTimeout + stopTime, Doc: "Stops a run. The answer says how it has ended.",
 	})
 	router.RPC(r, o.Name+".steer", rs.steer, router.RouteOptions{
-		Concurrent: true, Timeout: b.timeout + stopTime, Doc: "Gives a run a message, or the answer to a question.",
+		Concurrent: true, Timeout: b.ProcessTimeout + stopTime, Doc: "Gives a run a message, or the answer to a question.",
 	})
 	r.AddHooks(router.Hooks{OnShutdown: rs.Wait, OnTopic: rs.onTopic})
 	for _, begin := range []func(context.Context) error{rs.listen, rs.watch, rs.join} {
@@ -233,7 +224,7 @@ func New(r *router.Router, options ...Options) (*Runs, error) {
 
 // join makes this process one of those that have runs.
 func (rs *Runs) join(ctx context.Context) error {
-	return rs.shared.presence.Join(ctx, rs.processes(), pubsub.Member{ID: rs.process})
+	return rs.shared.Presence.Join(ctx, rs.processes(), pubsub.Member{ID: rs.process})
 }
 
 const (
@@ -244,24 +235,6 @@ const (
 	// stopTime is how long a run may take to end that was stopped.
 	stopTime = 10 * time.Second
 )
-
-// backendOf is what is used of a backend.
-func backendOf(b adapters.Backend) (own backend, err error) {
-	if !b.Shared && b.Limits == nil {
-		b.Limits = memory.NewStore()
-	}
-	var ok [3]bool
-	own.timeout, own.limits = b.ProcessTimeout, b.Limits
-	own.log, ok[0] = b.Broker.(pubsub.Log)
-	own.presence, ok[1] = b.Presence.(pubsub.PresenceWatcher)
-	_, ok[2] = b.Limits.(limit.LeaseStore)
-	if ok != [...]bool{true, true, true} {
-		return own, fmt.Errorf("run: the router's Backend has the Broker %T, the Presence %T and the Limits %T; "+
-			"use a pubsub.Log, a pubsub.PresenceWatcher and a limit.LeaseStore, such as those of redis.Open",
-			b.Broker, b.Presence, b.Limits)
-	}
-	return own, nil
-}
 
 // Began is the answer of a request that begins a run.
 type Began struct {
@@ -404,7 +377,7 @@ func (w *Writer) enter() error {
 // register has other processes see the end of this one.
 func (w *Writer) register(ctx context.Context) error {
 	m := pubsub.Member{ID: member(w.info.ID, w.attempt), User: w.info.User}
-	if err := w.rs.shared.presence.Join(ctx, w.rs.registry(), m); err != nil {
+	if err := w.rs.shared.Presence.Join(ctx, w.rs.registry(), m); err != nil {
 		return silent(err)
 	}
 	return nil
@@ -418,7 +391,7 @@ func (rs *Runs) Wait(ctx context.Context) {
 	rs.closed = true
 	rs.mu.Unlock()
 	defer rs.end()
-	defer rs.shared.presence.Leave(rs.processes(), rs.process)
+	defer rs.shared.Presence.Leave(rs.processes(), rs.process)
 	over := make(chan struct{})
 	go func() { rs.running.Wait(); close(over) }()
 	select {

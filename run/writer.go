@@ -156,7 +156,7 @@ func (w *Writer) Done(result any) error {
 // flush publishes the text that is to be written, and an output behind it, if there is one. It does so also when the
 // run was stopped before: what was taken is written.
 func (w *Writer) flush(o *Output) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.ProcessTimeout)
 	defer cancel()
 	w.turn.Lock()
 	defer w.turn.Unlock()
@@ -249,7 +249,7 @@ func (w *Writer) run(handle func() error) {
 	if w.rs.budget == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.timeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(w.ctx), w.rs.shared.ProcessTimeout)
 	defer cancel()
 	_ = w.rs.untilDone(ctx, func() error {
 		whole, err := w.rs.read(ctx, w.info.ID)
@@ -282,7 +282,7 @@ func (w *Writer) leave() {
 	}
 	w.rs.mu.Unlock()
 	if w.entered {
-		w.rs.shared.presence.Leave(w.rs.registry(), member(w.info.ID, w.attempt))
+		w.rs.shared.Presence.Leave(w.rs.registry(), member(w.info.ID, w.attempt))
 		w.rs.running.Done()
 	}
 }

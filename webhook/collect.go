@@ -79,14 +79,14 @@ func (s *sender) collectSent(ctx context.Context, q *request) error {
 		return nil
 	}
 	o := pubsub.ReadOptions{From: s.state.sent, Messages: room, Bytes: 1 << 20}
-	page, err := s.shared.log.Read(ctx, s.names.queue, s.o.queue(), o)
+	page, err := s.shared.Log.Read(ctx, s.names.queue, s.o.queue(), o)
 	if err != nil {
 		s.again(q.facts)
 		return err
 	}
 	if page.Lost != pubsub.LossNone {
 		o.From = pubsub.Position{}
-		if page, err = s.shared.log.Read(ctx, s.names.queue, s.o.queue(), o); err != nil {
+		if page, err = s.shared.Log.Read(ctx, s.names.queue, s.o.queue(), o); err != nil {
 			s.again(q.facts)
 			return err
 		}

@@ -120,14 +120,14 @@ func (l *local) reportAll(ctx context.Context, facts []fact, reported map[fact]b
 		case is:
 			reported[f] = true
 			joining.Go(func() {
-				err := l.w.shared.presence.Join(ctx, l.list(f), pubsub.Member{ID: l.id(f), Data: []byte(f.key())})
+				err := l.w.shared.Presence.Join(ctx, l.list(f), pubsub.Member{ID: l.id(f), Data: []byte(f.key())})
 				mu.Lock()
 				defer mu.Unlock()
 				outcomes[f] = err
 			})
 		default:
 			delete(reported, f)
-			l.w.shared.presence.Leave(l.list(f), l.id(f))
+			l.w.shared.Presence.Leave(l.list(f), l.id(f))
 		}
 	}
 	joining.Wait()

@@ -18,7 +18,7 @@ func (w *Webhook) run(ctx context.Context) {
 	lease := limit.Lease{Key: w.names.sender, ID: w.self}
 	for ctx.Err() == nil {
 		began := time.Now()
-		d, err := w.shared.leases.Acquire(ctx, lease, 1, w.shared.timeout)
+		d, err := w.shared.Limits.Acquire(ctx, lease, 1, w.shared.ProcessTimeout)
 		switch {
 		case err == nil && d.Allowed:
 			err = w.lead(ctx, lease, began)
@@ -28,7 +28,7 @@ func (w *Webhook) run(ctx context.Context) {
 		if err != nil && err != errTaken && ctx.Err() == nil {
 			w.fails.Failed(err)
 		}
-		sleep(ctx, w.shared.timeout/6)
+		sleep(ctx, w.shared.ProcessTimeout/6)
 	}
 }
 
@@ -53,7 +53,7 @@ func (w *Webhook) lead(ctx context.Context, lease limit.Lease, began time.Time) 
 		Webhook: w, truth: newTruth(), began: began, queued: make(chan struct{}, 1), reading: true,
 		follows: make(map[string]context.CancelFunc),
 	}
-	s.until.Store(int64(w.shared.timeout))
+	s.until.Store(int64(w.shared.ProcessTimeout))
 	s.running.Go(func() { cancel(s.keepLease(ctx, lease)) })
 	w.stats.sender.Store(true)
 	defer func() {
@@ -69,7 +69,7 @@ func (w *Webhook) lead(ctx context.Context, lease limit.Lease, began time.Time) 
 	if s.state, err = load(ctx, w); err != nil {
 		return err
 	}
-	sub, err := w.shared.log.Subscribe(ctx, w.names.queue, func(pubsub.Message) { wakeUp(s.queued) })
+	sub, err := w.shared.Log.Subscribe(ctx, w.names.queue, func(pubsub.Message) { wakeUp(s.queued) })
 	if err != nil {
 		return err
 	}
@@ -94,19 +94,19 @@ func (w *Webhook) lead(ctx context.Context, lease limit.Lease, began time.Time) 
 func (s *sender) release(lease limit.Lease) {
 	ctx, cancel := context.WithTimeout(context.Background(), retry)
 	defer cancel()
-	_ = s.shared.leases.Release(ctx, []limit.Lease{lease}) // or it ends by itself
+	_ = s.shared.Limits.Release(ctx, []limit.Lease{lease}) // or it ends by itself
 }
 
 // keepLease renews the lease until ctx ends, and returns errTaken when it is lost.
 func (s *sender) keepLease(ctx context.Context, lease limit.Lease) error {
-	for sleep(ctx, min(s.shared.timeout/3, s.left())) {
+	for sleep(ctx, min(s.shared.ProcessTimeout/3, s.left())) {
 		began := time.Since(s.began)
 		call, cancel := context.WithTimeout(ctx, s.left())
-		d, err := s.shared.leases.Acquire(call, lease, 1, s.shared.timeout)
+		d, err := s.shared.Limits.Acquire(call, lease, 1, s.shared.ProcessTimeout)
 		cancel()
 		switch {
 		case err == nil && d.Allowed:
-			s.until.Store(int64(began + s.shared.timeout))
+			s.until.Store(int64(began + s.shared.ProcessTimeout))
 		case err == nil || s.left() == 0:
 			return errTaken
 		}
@@ -122,7 +122,7 @@ func (s *sender) left() time.Duration {
 // watch takes the facts of a topic of the presence, until ctx ends.
 func (s *sender) watch(ctx context.Context, topic string, of func(pubsub.Member) (fact, bool)) error {
 	src := &source{truth: s.truth, fact: of, by: make(map[string]fact)}
-	sub, err := s.shared.presence.Watch(ctx, topic, src.report)
+	sub, err := s.shared.Presence.Watch(ctx, topic, src.report)
 	if err != nil {
 		return err
 	}

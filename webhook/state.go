@@ -67,7 +67,7 @@ func load(ctx context.Context, w *Webhook) (*state, error) {
 		}
 	}
 	for i := range shards {
-		_, ids, err := w.shared.leases.Held(ctx, s.list(i), 1<<20)
+		_, ids, err := w.shared.Limits.Held(ctx, s.list(i), 1<<20)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func load(ctx context.Context, w *Webhook) (*state, error) {
 
 func (s *state) read(ctx context.Context, from pubsub.Position) (pubsub.Page, error) {
 	o := pubsub.ReadOptions{From: from, Messages: cellHistory.Messages, Bytes: cellHistory.Bytes}
-	return s.w.shared.log.Read(ctx, s.w.names.cell, cellHistory, o)
+	return s.w.shared.Log.Read(ctx, s.w.names.cell, cellHistory, o)
 }
 
 // take takes the last message of the cell.
@@ -124,7 +124,7 @@ func (s *state) begin(ctx context.Context, facts []fact, count int) (first int64
 	if err != nil {
 		return 0, err
 	}
-	at, err := s.w.shared.log.Append(ctx, pubsub.Message{Topic: s.w.names.cell, Frame: frame}, cellHistory, "")
+	at, err := s.w.shared.Log.Append(ctx, pubsub.Message{Topic: s.w.names.cell, Frame: frame}, cellHistory, "")
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func (s *state) done(ctx context.Context, facts []fact, is map[fact]bool, sent p
 	began, ended := slices.Clone(facts), slices.Clone(facts)
 	began = slices.DeleteFunc(began, func(f fact) bool { return !is[f] })
 	ended = slices.DeleteFunc(ended, func(f fact) bool { return is[f] })
-	leases := s.w.shared.leases
+	leases := s.w.shared.Limits
 	if len(began) > 0 {
 		if err := leases.Renew(ctx, s.leases(began), keep); err != nil {
 			return err
@@ -214,5 +214,5 @@ func (s *state) renew(ctx context.Context) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return s.w.shared.leases.Renew(ctx, s.leases(all), keep)
+	return s.w.shared.Limits.Renew(ctx, s.leases(all), keep)
 }

@@ -40,16 +40,13 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/wskit/wskit/adapters"
-	"github.com/wskit/wskit/adapters/memory"
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/outage"
-	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/internal/shared"
 	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 )
@@ -79,7 +76,7 @@ type Event struct {
 // Webhook sends events to a service. Its methods may be called from any goroutine.
 type Webhook struct {
 	o      Options
-	shared backend
+	shared shared.Backend
 	names  names
 	self   string // names this process among those that share the backend
 	post   poster
@@ -90,14 +87,6 @@ type Webhook struct {
 	done  sync.WaitGroup
 }
 
-// backend is what is used of that of the router.
-type backend struct {
-	log      pubsub.Log
-	presence pubsub.PresenceWatcher
-	leases   limit.LeaseStore
-	timeout  time.Duration // of a process
-}
-
 // New begins to send events of a router, which has not served a connection yet, until ctx ends. Cancel it before the
 // backend is closed: give it the context of [router.Router.Serve]. It fails if an option makes no sense, and if the
 // backend of the router cannot share who sends.
@@ -106,7 +95,7 @@ func New(ctx context.Context, r *router.Router, o Options) (*Webhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := backendOf(r.Backend())
+	b, err := shared.Of("webhook", r.Backend())
 	if err != nil {
 		return nil, err
 	}
@@ -123,29 +112,6 @@ func New(ctx context.Context, r *router.Router, o Options) (*Webhook, error) {
 	w.done.Go(func() { w.local.run(ctx) })
 	w.done.Go(func() { w.run(ctx) })
 	return w, nil
-}
-
-// backendOf is what is used of a backend. Parts that a backend of one process leaves out are in memory.
-func backendOf(b adapters.Backend) (own backend, err error) {
-	if !b.Shared {
-		if b.Broker == nil {
-			b.Broker = memory.NewBroker()
-		}
-		if b.Limits == nil {
-			b.Limits = memory.NewStore()
-		}
-	}
-	var ok [3]bool
-	own.timeout = b.ProcessTimeout
-	own.log, ok[0] = b.Broker.(pubsub.Log)
-	own.presence, ok[1] = b.Presence.(pubsub.PresenceWatcher)
-	own.leases, ok[2] = b.Limits.(limit.LeaseStore)
-	if ok != [...]bool{true, true, true} {
-		return own, fmt.Errorf("webhook: the router's Backend has the Broker %T, the Presence %T and the Limits %T; "+
-			"use a pubsub.Log, a pubsub.PresenceWatcher and a limit.LeaseStore, such as those of redis.Open",
-			b.Broker, b.Presence, b.Limits)
-	}
-	return own, nil
 }
 
 // names are those of what the processes share.
@@ -199,7 +165,7 @@ func (w *Webhook) Send(ctx context.Context, typ, topic string, data any) error {
 	if err != nil {
 		return err
 	}
-	if _, err = w.shared.log.Append(ctx, pubsub.Message{Topic: w.names.queue, Frame: frame}, w.o.queue(), rand.Text()); err != nil {
+	if _, err = w.shared.Log.Append(ctx, pubsub.Message{Topic: w.names.queue, Frame: frame}, w.o.queue(), rand.Text()); err != nil {
 		return errors.Unavailable.Wrap(err, "webhook: the event may not be sent")
 	}
 	return nil
