@@ -344,8 +344,8 @@ func TestRevokedTicketOnAServerThatHearsNothing(t *testing.T) {
 		routertest.ExpectReply[bool](ann.Request("enter", "log:room"))
 		ticket := routertest.ExpectEvent[ticketed](ann, "$ws:subscribed")
 		cut.mu.Lock()
-		for sub := range cut.subs { // new ones work
-			_ = sub.Subscription.Close()
+		for _, sub := range cut.subs { // new ones work
+			_ = sub.Close()
 		}
 		cut.mu.Unlock()
 		err := s.routers[0].Revoke(t.Context(), router.Right{Tenant: "acme", User: "ann", Topics: "log:room"})
