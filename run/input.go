@@ -122,7 +122,8 @@ func (rs *Runs) send(ctx context.Context, process string, in input) error {
 		return err
 	}
 	m := pubsub.Message{Topic: rs.inputs(process), Frame: frame}
-	if _, err := rs.shared.Log.Append(ctx, m, inputHistory, in.Run+" "+in.ID); err != nil {
+	// The id is not that of the input: one that the run had no room for may be sent again.
+	if _, err := rs.shared.Log.Append(ctx, m, inputHistory, rand.Text()); err != nil {
 		return errors.Unavailable.Wrap(err, "run: the message may not have reached the run")
 	}
 	return nil

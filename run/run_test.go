@@ -269,6 +269,40 @@ func TestSteer(t *testing.T) {
 	})
 }
 
+// Of the messages that a run does not take, 100 wait. One more is answered when its time is over, and taken when it is
+// sent again.
+func TestMessagesThatWait(t *testing.T) {
+	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
+		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
+		id := begin(c, "ASK"+strings.Repeat(" INPUT", 101))
+		for v := attach(t, c, id); len(v.open) == 0; {
+			v.next()
+		}
+		steer := func(q run.Steer) *routertest.Request {
+			q.Run, q.Data = id, json.RawMessage("1")
+			return c.Request("run.steer", q)
+		}
+		taken := func(q *routertest.Request) {
+			t.Helper()
+			if !routertest.ExpectReply[run.Steered](q).Taken {
+				t.Error("a message was not taken")
+			}
+		}
+		var sent []*routertest.Request
+		for i := range 101 {
+			sent = append(sent, steer(run.Steer{ID: fmt.Sprint("message ", i)}))
+			synctest.Wait()
+		}
+		taken(steer(run.Steer{To: "1"})) // from now on the run takes them
+		for _, q := range sent[:100] {
+			taken(q)
+		}
+		time.Sleep(15 * time.Second)
+		sent[100].ExpectError(errors.DeadlineExceeded)
+		taken(steer(run.Steer{ID: "message 100"}))
+	})
+}
+
 // A failed run says its code; the text of an error without one, and of a panic, stays on the server.
 func TestFailures(t *testing.T) {
 	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
