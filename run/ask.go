@@ -16,7 +16,7 @@ type Question struct {
 	Question json.RawMessage `json:"question"`
 }
 
-// Ask asks the user a question, as JSON, and returns the first answer, from whatever device: one that attaches later
+// Ask asks the user a question, as JSON of 256 KiB at most, and returns the first answer, from whatever device: one that attaches later
 // sees the question, too, and all see when it is answered. It waits for that until ctx or the run ends, which gives the
 // question up. The error is INVALID_ARGUMENT if the answer is no A. A run may ask several questions at the same time.
 func Ask[A any](ctx context.Context, w *Writer, question any) (answer A, err error) {
@@ -31,9 +31,9 @@ func Ask[A any](ctx context.Context, w *Writer, question any) (answer A, err err
 }
 
 func (w *Writer) ask(ctx context.Context, question any) (answer json.RawMessage, err error) {
-	text, err := json.Marshal(question)
+	text, err := encode("question", question)
 	if err != nil {
-		return nil, errors.InvalidArgument.Wrap(err, "run: the question is no JSON; use another type for it")
+		return nil, err
 	}
 	answers := make(chan input, 1)
 	w.mu.Lock()

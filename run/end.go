@@ -179,15 +179,11 @@ func (rs *Runs) cutOff(ctx context.Context, w Whole) {
 func (rs *Runs) untilDone(ctx context.Context, try func() error) error {
 	for {
 		err := try()
-		switch errors.CodeOf(err) {
-		case errors.InvalidArgument, errors.FailedPrecondition, errors.ResourceExhausted, errors.NotFound:
-			return err
-		}
 		if err == nil {
 			rs.outage.Works()
 			return nil
 		}
-		if ctx.Err() != nil {
+		if stays(err) || ctx.Err() != nil {
 			return err
 		}
 		rs.outage.Failed(err)
@@ -197,4 +193,18 @@ func (rs *Runs) untilDone(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
+}
+
+// stays reports whether an error has a code that says more than that the backend fails: the router has an INTERNAL one
+// for an output that does not fit Limits.MaxQueued.
+func stays(err error) bool {
+	coded, ok := errors.AsType[*errors.Error](err)
+	if !ok {
+		return false
+	}
+	switch coded.Code {
+	case errors.InvalidArgument, errors.FailedPrecondition, errors.ResourceExhausted, errors.NotFound, errors.Internal:
+		return true
+	}
+	return false
 }

@@ -8,8 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/wskit/wskit/errors"
 )
 
 // maxRestarts is how often a run is begun again: what kills its process each time must not kill all of them.
@@ -29,13 +27,13 @@ type checkpoint struct {
 	text, events int
 }
 
-// Checkpoint notes how far the run is, as JSON, behind what was written before. If the run is restartable and its
+// Checkpoint notes how far the run is, as JSON of 256 KiB at most, behind what was written before. If the run is restartable and its
 // process is killed, another one begins it again: [Writer.Resume] has what the last checkpoint got, and what was
 // written behind it is gone. When Checkpoint returns nil, it is in the history of the run.
 func (w *Writer) Checkpoint(state any) error {
-	data, err := json.Marshal(state)
+	data, err := encode("checkpoint", state)
 	if err != nil {
-		return errors.InvalidArgument.Wrap(err, "run: the checkpoint is no JSON; use another type for it")
+		return err
 	}
 	return w.write(len(data), &Output{Checkpoint: data})
 }

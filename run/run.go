@@ -168,7 +168,8 @@ func New(r *router.Router, options ...Options) (*Runs, error) {
 	if err != nil {
 		return nil, err
 	}
-	history := router.HistoryOptions{Messages: maxOutputs, Bytes: 2*o.MaxBytes + maxOutputs*overhead, Age: o.Keep}
+	// JSON writes up to six bytes for one of the text.
+	history := router.HistoryOptions{Messages: maxOutputs, Bytes: 6*o.MaxBytes + maxOutputs*overhead, Age: o.Keep}
 	r.History(o.Name+":*", history)
 	b, err := shared.Of("run", r.Backend()) // which has a log then
 	if err != nil {
@@ -340,7 +341,7 @@ func (rs *Runs) begin(c *router.Context, typ string, input json.RawMessage) (w *
 		}
 	}
 	if err == nil {
-		next, _ := w.next(&first)
+		next, _, _ := w.next(&first)
 		err = w.publish(c, next)
 	}
 	if err != nil {

@@ -1,12 +1,12 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -20,6 +20,14 @@ const every = 200 * time.Millisecond
 
 // rare is the number of outputs after which they are ten times as rare.
 const rare = maxOutputs / 2
+
+// maxText bounds the text of an output, and maxPart an event, a question, a checkpoint and a result, in bytes. An output
+// has one of each at most and fits router.Limits.MaxQueued, as that is by default, although JSON writes up to six bytes
+// for one of the text.
+const (
+	maxText = 64 << 10
+	maxPart = 256 << 10
+)
 
 // Writer writes the output of a run. Its methods may be called from any goroutine; what one writes stays in its order.
 type Writer struct {
@@ -37,12 +45,12 @@ type Writer struct {
 	turn sync.Mutex // held while an output is published, so that they have an order
 
 	mu       sync.Mutex
-	text     strings.Builder // to be written
-	bytes    int             // written, with what is to be
-	n        int             // outputs that were published
-	timer    *time.Timer     // of the next output
-	last     time.Time       // when one was published
-	failed   error           // of publishing
+	text     bytes.Buffer // to be written
+	bytes    int          // written, with what is to be
+	n        int          // outputs that were published
+	timer    *time.Timer  // of the next output
+	last     time.Time    // when one was published
+	failed   error        // of publishing
 	result   json.RawMessage
 	inputs   []input
 	given    map[string]bool       // ids of inputs that have arrived
@@ -111,7 +119,7 @@ func (w *Writer) takes(size int) error {
 		return errors.FailedPrecondition.New("run: the run has ended")
 	case w.failed != nil:
 		return w.failed
-	case w.bytes+size > w.rs.o.MaxBytes || w.n >= maxOutputs-2:
+	case w.bytes+size > w.rs.o.MaxBytes || w.n+(w.text.Len()+size)/maxText >= maxOutputs-2:
 		return errors.ResourceExhausted.Errorf(
 			"run: the output is full; set Options.MaxBytes, or write less than %d bytes", w.rs.o.MaxBytes,
 		)
@@ -120,12 +128,24 @@ func (w *Writer) takes(size int) error {
 	return nil
 }
 
-// Event adds an event of the application, with its payload as JSON, behind the text of before. When it returns nil, it
-// is in the history of the run.
+// encode writes a part of the output as JSON.
+func encode(part string, v any) (json.RawMessage, error) {
+	text, err := json.Marshal(v)
+	switch {
+	case err != nil:
+		return nil, errors.InvalidArgument.Wrap(err, "run: the "+part+" is no JSON; use another type for it")
+	case len(text) > maxPart:
+		return nil, errors.ResourceExhausted.Errorf("run: the %s has %d bytes; give at most %d", part, len(text), maxPart)
+	}
+	return text, nil
+}
+
+// Event adds an event of the application, with its payload as JSON of 256 KiB at most, behind the text of before. When
+// it returns nil, it is in the history of the run.
 func (w *Writer) Event(payload any) error {
-	event, err := json.Marshal(payload)
+	event, err := encode("event", payload)
 	if err != nil {
-		return errors.InvalidArgument.Wrap(err, "run: the event is no JSON; use another type for it")
+		return err
 	}
 	return w.write(len(event), &Output{Event: event})
 }
@@ -141,11 +161,11 @@ func (w *Writer) write(size int, o *Output) error {
 	return w.flush(o)
 }
 
-// Done sets the result of the run, as JSON. Return what it returns.
+// Done sets the result of the run, as JSON of 256 KiB at most. Return what it returns.
 func (w *Writer) Done(result any) error {
-	text, err := json.Marshal(result)
+	text, err := encode("result", result)
 	if err != nil {
-		return fmt.Errorf("run: the result is no JSON; use another type for it: %w", err)
+		return err
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -160,34 +180,48 @@ func (w *Writer) flush(o *Output) error {
 	defer cancel()
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	next, due := w.next(o)
-	if !due {
-		return nil
+	for more := true; more; {
+		var next Output
+		var due bool
+		if next, due, more = w.next(o); !due {
+			return nil
+		}
+		if err := w.publish(ctx, next); err != nil {
+			return err
+		}
 	}
-	return w.publish(ctx, next)
+	return nil
 }
 
 // next returns the next output: the text that is to be written, and o behind it, if there is one. It reports whether
-// there is anything to publish. What is written from now on waits: it is for the output after it.
-func (w *Writer) next(o *Output) (next Output, due bool) {
+// there is anything to publish, and whether there is more: text that has no room in the output, and o. What is written
+// from now on waits: it is for the output after it.
+func (w *Writer) next(o *Output) (next Output, due, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.timer != nil {
 		w.timer.Stop()
 		w.timer = nil
 	}
+	text := w.text.Bytes()
+	if more = len(text) > maxText; more {
+		text = text[:maxText]
+		for !utf8.RuneStart(w.text.Bytes()[len(text)]) {
+			text = text[:len(text)-1]
+		}
+	}
 	switch {
+	case more:
 	case o != nil:
 		next = *o
-	case w.text.Len() == 0 && w.spending.used <= w.spending.noted:
-		return next, false
+	case len(text) == 0 && w.spending.used <= w.spending.noted:
+		return next, false, false
 	}
 	w.n++
-	next.N, next.Attempt, next.Text = w.n, w.attempt, w.text.String()
-	w.text.Reset()
+	next.N, next.Attempt, next.Text = w.n, w.attempt, string(w.text.Next(len(text)))
 	next.Spent, w.spending.noted = w.spending.used, w.spending.used
 	w.last = time.Now()
-	return next, true
+	return next, true, more
 }
 
 // publish publishes an output. It is repeated while the backend fails, until ctx ends: those who read drop what has a
@@ -240,7 +274,13 @@ func (w *Writer) run(handle func() error) {
 		}
 	}
 	by := rand.Text()
-	if err := w.flush(&Output{End: &e, By: by}); err != nil {
+	err = w.flush(&Output{End: &e, By: by})
+	if stays(err) { // the last text does not fit, or the result
+		w.rs.o.Logger.Error("run: a run has failed", "type", w.info.Type, "run", w.info.ID, "error", err)
+		e = End{State: Failed, Code: errors.Internal, Message: "internal error"}
+		err = w.flush(&Output{End: &e, By: by})
+	}
+	if err != nil {
 		w.rs.o.Logger.Error("run: the end of a run was not written; it will be lost",
 			"type", w.info.Type, "run", w.info.ID, "error", err)
 		return
