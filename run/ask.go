@@ -16,9 +16,10 @@ type Question struct {
 	Question json.RawMessage `json:"question"`
 }
 
-// Ask asks the user a question, as JSON of 256 KiB at most, and returns the first answer, from whatever device: one that attaches later
-// sees the question, too, and all see when it is answered. It waits for that until ctx or the run ends, which gives the
-// question up. The error is INVALID_ARGUMENT if the answer is no A. A run may ask several questions at the same time.
+// Ask asks the user a question, as JSON of 256 KiB at most, and returns the first answer, from whatever device: one that
+// attaches later sees the question, too, and all see when it is answered. It waits for that until ctx or the run ends,
+// which gives the question up. The error is INVALID_ARGUMENT if the answer is no A. A run may ask several questions at
+// the same time.
 func Ask[A any](ctx context.Context, w *Writer, question any) (answer A, err error) {
 	data, err := w.ask(ctx, question)
 	if err != nil {

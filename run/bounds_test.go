@@ -14,8 +14,8 @@ import (
 	"github.com/wskit/wskit/run"
 )
 
-// whole has a run do something, and returns what a device gets that comes when it has ended. watch, if it is not nil, is
-// called with one that watches from the beginning.
+// whole has a run do something, and returns what a device gets that comes when it has ended. watch, if it is not nil,
+// is called with one that watches from the beginning.
 func whole(
 	t *testing.T, ro router.Options, o run.Options, do func(ctx context.Context, w *run.Writer) error, watch func(v *viewer),
 ) (got run.Whole) {
@@ -99,7 +99,7 @@ func TestLargeParts(t *testing.T) {
 		for part, err := range map[string]error{
 			"event": w.Event(large), "checkpoint": w.Checkpoint(large), "question": asked, "result": w.Done(large),
 		} {
-			if errors.CodeOf(err) != errors.ResourceExhausted {
+			if errors.CodeOf(err) != errors.InvalidArgument {
 				t.Errorf("a %s that is too large: %v", part, err)
 			}
 		}

@@ -135,7 +135,7 @@ func encode(part string, v any) (json.RawMessage, error) {
 	case err != nil:
 		return nil, errors.InvalidArgument.Wrap(err, "run: the "+part+" is no JSON; use another type for it")
 	case len(text) > maxPart:
-		return nil, errors.ResourceExhausted.Errorf("run: the %s has %d bytes; give at most %d", part, len(text), maxPart)
+		return nil, errors.InvalidArgument.Errorf("run: the %s has %d bytes; give at most %d", part, len(text), maxPart)
 	}
 	return text, nil
 }
