@@ -37,7 +37,8 @@ type Options struct {
 	// Default: only the user that has begun it may; if that was a client without a user, any client without a user that
 	// knows the id.
 	Allow func(c *router.Context, run Info) error
-	// MaxBytes bounds the text and the events of a run. [Writer.Text] fails beyond it.
+	// MaxBytes bounds the text and the events of a run. [Writer.Text] fails beyond it. run.attach answers with all of
+	// it in one message: with more than 4 MiB raise MaxMessage of Go clients, too.
 	//
 	// Default: 1 MiB.
 	MaxBytes int
