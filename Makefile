@@ -13,7 +13,7 @@ help: ## list the targets
 test: modules vet lint cross unit ## what CI runs for each change: the whole product; docs/decisions/suite-time.md says how long it takes
 
 # What takes longer, and runs each night and before a release: CONTRIBUTING.md says which changes need it.
-nightly: modules vet lint crossall nightlyunit delays fuzz mutants ## everything there is, in at most 90 minutes
+nightly: modules vet lint crossall nightlyunit delays fuzz mutants ## everything there is; docs/decisions/suite-time.md says how long it takes
 	@$(MAKE) --no-print-directory faults delivery DELIVERYFAULTS=500 REPORTS=$$(mktemp -d)
 
 # The packages whose tests start no server and no other process; most of the code that is edited.
