@@ -203,22 +203,20 @@ func (w *Writer) next(o *Output) (next Output, due, more bool) {
 		w.timer.Stop()
 		w.timer = nil
 	}
-	text := w.text.Bytes()
-	if more = len(text) > maxText; more {
-		text = text[:maxText]
-		for !utf8.RuneStart(w.text.Bytes()[len(text)]) {
-			text = text[:len(text)-1]
+	size := w.text.Len()
+	if more = size > maxText; more {
+		for size = maxText; !utf8.RuneStart(w.text.Bytes()[size]); size-- {
 		}
 	}
 	switch {
 	case more:
 	case o != nil:
 		next = *o
-	case len(text) == 0 && w.spending.used <= w.spending.noted:
+	case size == 0 && w.spending.used <= w.spending.noted:
 		return next, false, false
 	}
 	w.n++
-	next.N, next.Attempt, next.Text = w.n, w.attempt, string(w.text.Next(len(text)))
+	next.N, next.Attempt, next.Text = w.n, w.attempt, string(w.text.Next(size))
 	next.Spent, w.spending.noted = w.spending.used, w.spending.used
 	w.last = time.Now()
 	return next, true, more
