@@ -146,7 +146,8 @@ func TestRunProcess(t *testing.T) {
 	select {}
 }
 
-// TestCountingProcess is another one: it begins runs all the time, and says their ids.
+// TestCountingProcess is another one: it begins a run that counts until it is killed, and others all the time, and says
+// their ids.
 func TestCountingProcess(t *testing.T) {
 	url := os.Getenv("WSKIT_TEST_RUNS")
 	if url == "" {
@@ -157,15 +158,22 @@ func TestCountingProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	c, ids := serveOn(t, url).Dial(), goredis.NewClient(options)
-	fmt.Println("\nrunning")
-	for {
-		q := c.Request("count", rand.IntN(300))
-		if err := ids.RPush(t.Context(), "runs", routertest.ExpectReply[run.Began](q).Run).Err(); err != nil {
+	begin := func(list string, most int) {
+		id := routertest.ExpectReply[run.Began](c.Request("count", most)).Run
+		if err := ids.RPush(t.Context(), list, id).Err(); err != nil {
 			t.Fatal(err)
 		}
+	}
+	begin(endless(os.Getpid()), -1)
+	fmt.Println("\nrunning")
+	for {
+		begin("runs", rand.IntN(300))
 		poll.Within(50*time.Millisecond, func() bool { return false })
 	}
 }
+
+// endless is the list of the run of a process that counts until it is killed.
+func endless(pid int) string { return fmt.Sprint("endless of ", pid) }
 
 // waves is how often a process is killed in TestNoRunDiffers.
 const waves = 4
@@ -185,9 +193,11 @@ func TestNoRunDiffers(t *testing.T) {
 	ends := make(map[run.State]int)
 	for wave := range waves {
 		var viewers []*viewer
+		list := endless(children[wave%2].Process.Pid) // one that is lost for certain; the others may be over
 		for len(viewers) < 20 {
-			id := s.Do("BLPOP", "runs", 0).([]any)[1].(string)
+			id := s.Do("BLPOP", list, 0).([]any)[1].(string)
 			viewers = append(viewers, attach(t, servers[len(viewers)%2].Dial(), id))
+			list = "runs"
 		}
 		_ = children[wave%2].Process.Kill()
 		_ = children[wave%2].Wait()
