@@ -121,9 +121,10 @@ func TestAnOutputThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	small := router.Options{Limits: router.Limits{MaxQueued: 4 << 10}}
 	for name, write := range map[string]func(w *run.Writer, text string) error{
-		"text":     (*run.Writer).Text,
-		"an event": func(w *run.Writer, text string) error { return w.Event(text) },
-		"a result": func(w *run.Writer, text string) error { return w.Done(text) },
+		"text":      (*run.Writer).Text,
+		"long text": func(w *run.Writer, text string) error { return w.Text(strings.Repeat(text, 30)) },
+		"an event":  func(w *run.Writer, text string) error { return w.Event(text) },
+		"a result":  func(w *run.Writer, text string) error { return w.Done(text) },
 	} {
 		began, ended := time.Time{}, time.Time{}
 		got := whole(t, small, run.Options{}, func(_ context.Context, w *run.Writer) error {

@@ -180,17 +180,15 @@ func (w *Writer) flush(o *Output) error {
 	defer cancel()
 	w.turn.Lock()
 	defer w.turn.Unlock()
-	for more := true; more; {
-		var next Output
-		var due bool
-		if next, due, more = w.next(o); !due {
+	for {
+		next, due, more := w.next(o)
+		if !due {
 			return nil
 		}
-		if err := w.publish(ctx, next); err != nil {
+		if err := w.publish(ctx, next); err != nil || !more {
 			return err
 		}
 	}
-	return nil
 }
 
 // next returns the next output: the text that is to be written, and o behind it, if there is one. It reports whether
@@ -233,12 +231,13 @@ func (w *Writer) publish(ctx context.Context, o Output) error {
 }
 
 // fails notes the error of publishing, after which the output is not whole. What failed may be in the history or not;
-// the end, which alone follows, has its number.
+// the end, which alone follows, has its number. Text that was to follow is dropped: nothing would show what is missing.
 func (w *Writer) fails(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed = err
 	w.n--
+	w.text.Reset()
 	return err
 }
 
