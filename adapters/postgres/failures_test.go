@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/postgres"
 	"github.com/wskit/wskit/adapters/postgres/internal/pgtest"
 	"github.com/wskit/wskit/internal/poll"
@@ -197,7 +198,13 @@ func TestReadingProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("run by TestAStoppedProcessHoldsUpNothing")
 	}
-	b := newBroker(t, url, postgres.Options{Timeout: processTimeout})
+	var backend adapters.Backend
+	poll.Until(t, "the backend to be opened within its Timeout", func() (opened bool) {
+		var err error
+		backend, err = postgres.Open(t.Context(), url, postgres.Options{Timeout: processTimeout})
+		return err == nil
+	})
+	b := backend.Broker.(*postgres.Broker)
 	for n := 0; ; n++ {
 		_, _ = b.Read(t.Context(), "x", plenty, pubsub.ReadOptions{Messages: 10, Bytes: 1 << 20})
 		_, _ = b.Append(t.Context(), pubsub.Message{Topic: "x", Frame: []byte("{}")}, plenty, "")
@@ -211,7 +218,7 @@ func TestReadingProcess(t *testing.T) {
 func TestAStoppedProcessHoldsUpNothing(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
-	b := newBroker(t, s.URL(), postgres.Options{Timeout: poll.Guard / 6})
+	b := newBroker(t, s.URL(), postgres.Options{})
 	child := process.StartTest(t, "TestReadingProcess", "WSKIT_TEST_POSTGRES_READS="+s.URL(), "reading")
 	for range 30 {
 		if err := process.Stop(child.Process); err != nil {

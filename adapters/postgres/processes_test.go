@@ -40,10 +40,7 @@ func TestHoldingProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("run by the tests below")
 	}
-	b, err := postgres.Open(t.Context(), url, postgres.Options{ProcessTimeout: processTimeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := open(t, url, postgres.Options{ProcessTimeout: processTimeout})
 	if _, err := b.Broker.Subscribe(t.Context(), "topic", func(pubsub.Message) {}); err != nil {
 		t.Fatal(err)
 	}

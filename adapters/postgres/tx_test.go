@@ -271,7 +271,7 @@ func TestOpening(t *testing.T) {
 	var opening sync.WaitGroup
 	for range 5 {
 		opening.Go(func() {
-			b, err := postgres.Open(t.Context(), s.URL(), postgres.Options{Schema: "chat_1"})
+			b, err := postgres.Open(t.Context(), s.URL(), postgres.Options{Schema: "chat_1", Timeout: poll.Guard})
 			if err != nil {
 				t.Error(err)
 				return
@@ -287,7 +287,7 @@ func TestOpening(t *testing.T) {
 		"postgres://x:hunter2@[::1":          "cannot be read",
 		"postgres://x:hunter2@127.0.0.1:1/x": "refused",
 	} {
-		_, err := postgres.Open(t.Context(), url, postgres.Options{Timeout: 10 * time.Second})
+		_, err := postgres.Open(t.Context(), url, postgres.Options{Timeout: poll.Guard})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", says, err)
 		}

@@ -166,7 +166,8 @@ func (s *Server) Run() {
 	}
 	defer log.Close()
 	args := []string{
-		"-D", s.dir + "/data", "-c", "listen_addresses=" + host, "-c", "port=" + port, "-c", "unix_socket_directories=", "-c", "max_connections=200",
+		"-D", s.dir + "/data", "-c", "listen_addresses=" + host, "-c", "port=" + port, "-c", "unix_socket_directories=",
+		"-c", "max_connections=200", "-c", "fsync=off", // tests kill processes, not machines: nothing waits for the disk
 	}
 	s.cmd = s.command("postgres", args...)
 	if s.limit > 0 {
