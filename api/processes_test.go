@@ -29,10 +29,7 @@ func TestProcess(t *testing.T) {
 	if url == "" {
 		t.Skip("run by TestServersAreKilledDuringCalls")
 	}
-	backend, err := redis.Open(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := redistest.Open(t, url, redis.Options{})
 	r := router.New(router.Options{Backend: backend})
 	r.History("orders", router.HistoryOptions{Messages: 10_000})
 	router.Declare[paid](r, "order.paid")

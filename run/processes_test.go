@@ -45,10 +45,7 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 // serverOn is serveOn, and returns the router.
 func serverOn(t *testing.T, url string, timeout time.Duration) (*routertest.Server, *router.Router) {
 	t.Helper()
-	b, err := redis.Open(t.Context(), url, redis.Options{ProcessTimeout: timeout})
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := redistest.Open(t, url, redis.Options{ProcessTimeout: timeout})
 	r := router.New(router.Options{Backend: b, Authenticate: func(*http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: "ann"}, nil
 	}})
@@ -57,10 +54,7 @@ func serverOn(t *testing.T, url string, timeout time.Duration) (*routertest.Serv
 		t.Fatal(err)
 	}
 	begun := goredis.NewClient(options)
-	t.Cleanup(func() {
-		_ = b.Close()
-		_ = begun.Close()
-	})
+	t.Cleanup(func() { _ = begun.Close() })
 	runs, err := run.New(r, run.Options{
 		AtOnce: -1, Budget: limit.FixedWindow{Limit: budget, Window: 10_000 * time.Hour}, Slice: slice,
 	})
@@ -318,11 +312,7 @@ func TestARunOfAKilledProcess(t *testing.T) {
 // untilNoneIsRegistered waits until no process says that it runs a run.
 func untilNoneIsRegistered(t *testing.T, s *redistest.Server) adapters.Backend {
 	t.Helper()
-	b, err := redis.Open(t.Context(), s.URL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = b.Close() })
+	b := redistest.Open(t, s.URL(), redis.Options{})
 	poll.Until(t, "the registry of runs to be empty", func() bool {
 		members, err := b.Presence.Members(t.Context(), "$ws:run:run:all")
 		return err == nil && len(members) == 0

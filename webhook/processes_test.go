@@ -35,10 +35,7 @@ func TestProcess(t *testing.T) {
 	if _, err := fmt.Sscan(os.Getenv("WSKIT_TEST_WEBHOOK"), &redisURL, &serviceURL, &file); err != nil {
 		t.Skip("run by TestSendersAreKilled")
 	}
-	backend, err := redis.Open(t.Context(), redisURL, redis.Options{ProcessTimeout: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	backend := redistest.Open(t, redisURL, redis.Options{ProcessTimeout: time.Second})
 	r := router.New(router.Options{Backend: backend})
 	w, err := webhook.New(t.Context(), r, webhook.Options{
 		URL: serviceURL, Secrets: []string{secret}, Private: true, Grace: -1, Timeout: time.Second,

@@ -67,7 +67,7 @@ func TestBrokerAndPresenceLeaveConnections(t *testing.T) {
 func TestStoreKeepsConnectionsForItself(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
-	s, err := redis.OpenStore(ctx, server.URL()+"?pool_size=2&read_timeout=1m")
+	s, err := redis.OpenStore(ctx, server.URL()+"&pool_size=2")
 	if err != nil {
 		t.Fatal(err)
 	}

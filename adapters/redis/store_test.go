@@ -349,7 +349,7 @@ func TestStoreOpen(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	c := redistest.StartCluster(t, 3)
-	for _, address := range []string{server.URL(), server.URL() + "/3?pool_size=2", c.Nodes[1].URL()} {
+	for _, address := range []string{server.URL(), "redis://" + server.Addr + "/3?pool_size=2", c.Nodes[1].URL()} {
 		s := openStore(t, address)
 		for i := range 20 {
 			if d, err := s.Take(t.Context(), []byte(fmt.Sprint("k", i)), hourly(1), 1); err != nil || !d.Allowed {

@@ -119,7 +119,7 @@ var parts = []part{
 	{"internal/problem", []string{"errors", "internal/ceil"}},
 	{"internal/process", nil},
 	{"internal/race", nil},
-	{"internal/redistest", []string{"internal/poll", "internal/process", "internal/stepclock", "internal/transcript"}},
+	{"internal/redistest", []string{"adapters", "adapters/redis", "internal/poll", "internal/process", "internal/stepclock", "internal/transcript"}},
 	{"internal/shared", []string{"adapters", "adapters/memory", "limit", "pubsub"}},
 	{"internal/stepclock", nil},
 	{"internal/suitetest", nil},

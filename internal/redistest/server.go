@@ -89,8 +89,10 @@ func start(t testing.TB, args []string, node bool, env []string) *Server {
 	return nil
 }
 
-// URL is the server's address as a redis:// URL.
-func (s *Server) URL() string { return "redis://" + s.Addr }
+// URL is the server's address as a redis:// URL, for clients that wait for a busy machine as long as tests do.
+func (s *Server) URL() string {
+	return "redis://" + s.Addr + "?dial_timeout=2m&read_timeout=2m&write_timeout=2m&pool_timeout=2m"
+}
 
 // Run starts the process again after Kill or Terminate, on the same port. It loads the data
 // from its disk; by default there is none.
