@@ -203,7 +203,7 @@ func (u *User) watch(ctx context.Context, id string, left int) (s seen, err erro
 		}
 		s.text += p.Text
 		if p.End != nil {
-			s.end, s.result = strings.TrimSpace(p.End.State+" "+string(p.End.Code)), string(p.End.Result)
+			s.end, s.result = named(*p.End), string(p.End.Result)
 		} else if left--; left == 0 {
 			return s, nil
 		}
@@ -240,8 +240,11 @@ func (u *User) stop(ctx context.Context, id string) (end string) {
 		u.refused(ctx, "a stop", id, err)
 		return ""
 	}
-	return e.State
+	return named(e)
 }
+
+// named is how a run has ended, for clients and in answers to a stop.
+func named(e runs.End) string { return strings.TrimSpace(e.State + " " + string(e.Code)) }
 
 // refused notes why a request about a run has failed.
 func (u *User) refused(ctx context.Context, what, id string, err error) {
