@@ -54,14 +54,17 @@ func (s *Server) openBackend() (*backend, error) {
 	}
 	return &backend{
 		limits:      opened,
-		idempotency: redis.NewIdempotency(opened.Client()),
+		idempotency: redis.NewIdempotency(opened.Client(), redis.IdempotencyOptions{Timeout: redisTime}),
 		broker: func() (pubsub.Broker, func()) {
-			b := redis.NewBroker(opened.Client(), redis.BrokerOptions{Timeout: time.Second, HealthTimeout: time.Second, Logger: quiet})
+			b := redis.NewBroker(opened.Client(), redis.BrokerOptions{Timeout: redisTime, HealthTimeout: time.Second, Logger: quiet})
 			return b, func() { b.Close() }
 		},
 		close: func() { _ = opened.Close() },
 	}, nil
 }
+
+// redisTime is how long a busy Redis may take. One that was stopped refuses at once.
+const redisTime = 10 * time.Second
 
 // quiet drops the log: the faults of these tests are wanted.
 var quiet = slog.New(slog.DiscardHandler)

@@ -40,8 +40,8 @@ scenario("refuse", async () => {
     const client = server.connect({ backoff: { first: 50, most: 100 } });
     // A page does not see the status, so this client does not use it in Node either.
     await client.request("echo", {});
-    const attempts = (await server.log()).attempts;
-    expect(attempts.map((a) => a.outcome)).toEqual([code[0] === "P" ? "403" : code[0] === "U" ? "401" : "429", expect.anything(), expect.anything(), "101"]);
+    const answered = (await server.log()).attempts.filter((a) => a.outcome); // a busy machine may end others before
+    expect(answered.map((a) => a.outcome)).toEqual([code[0] === "P" ? "403" : code[0] === "U" ? "401" : "429", expect.anything(), expect.anything(), "101"]);
   }
 });
 
