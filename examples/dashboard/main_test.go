@@ -6,6 +6,7 @@ import (
 
 	"github.com/wskit/wskit/errors"
 	"github.com/wskit/wskit/internal/exampletest"
+	"github.com/wskit/wskit/internal/poll"
 	"github.com/wskit/wskit/internal/redistest"
 )
 
@@ -90,6 +91,9 @@ func TestTwoServers(t *testing.T) {
 		}
 	}
 
+	poll.Until(t, "the killed server not to be waited for", func() bool {
+		return desk.Request("desk.close", Trader{User: "nobody"}, "").Type == "desk.close.reply"
+	})
 	closed := exampletest.Payload[Trader](desk, desk.Request("desk.close", Trader{User: "ann"}, ""), "desk.close.reply")
 	if code := ann2.ExpectClose(); closed.Sessions != 1 || code != errors.ClosePolicy {
 		t.Errorf("%d sessions are closed, with %d", closed.Sessions, code)
