@@ -145,7 +145,7 @@ func runScenario(t *testing.T) {
 		t.Errorf("a run that the server has lost: %v", gone.err)
 	}
 
-	fourth, err := runs.Start(t.Context(), phone, "rewrite", payload{Text: "a b CHECKPOINT c d INPUT e", Ms: 30})
+	fourth, err := runs.Start(t.Context(), phone, "rewrite", payload{Text: "a b CHECKPOINT RESUMED d INPUT e", Ms: 30})
 	ok(t, err)
 	again := read(t.Context(), fourth)
 	eventually(t, "words behind the checkpoint", again.has(text("d")))
@@ -154,7 +154,7 @@ func runScenario(t *testing.T) {
 	if yes, err := fourth.Steer(t.Context(), "bitte"); !yes || err != nil {
 		t.Errorf("the message was not taken: %v", err)
 	}
-	if <-again.over; again.text != "a b c d bitte e " || again.resets != 1 || again.end.State != "done" {
+	if <-again.over; again.text != "a b again d bitte e " || again.resets != 1 || again.end.State != "done" {
 		t.Errorf("%q, %+v, %d resets", again.text, again.end, again.resets)
 	}
 }

@@ -452,7 +452,8 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 				for _, key := range s.Do("KEYS", test.keys).([]any) {
 					before[key.(string)] = value{s.Do("PTTL", key), s.Do("DUMP", key)}
 				}
-				read = attach(t, one, id).end == nil
+				first = attach(t, one, id)
+				read = first.end == nil
 			}
 			if first.watch(); first.end.State != run.Done {
 				t.Fatalf("the run has ended as %+v", first.end)

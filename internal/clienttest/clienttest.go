@@ -61,7 +61,8 @@
 //	say           request   publishes "said" to the topic
 //	ask           request   asks its client "confirm" {text} and answers its answer, {"yes":true}
 //	write         run       writes the words of text, ms apart, but for EVENT, ASK, INPUT, CHECKPOINT and FAIL, which
-//	                        are done; the result is how many; without Options.Redis
+//	                        are done, and RESUMED, for which it writes first or again; the result is how many; without
+//	                        Options.Redis
 //	rewrite       run       the same, and restartable
 //	whoami        request   answers the user as text
 //

@@ -52,9 +52,10 @@ func (t *topics) publish(topic string, publish func(n int) error) (n int, err er
 }
 
 // write is the handler of the runs "write" and "rewrite".
-func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
+func write(ctx context.Context, m Payload, w *run.Writer) error {
 	words, begun := strings.Fields(m.Text), 0
-	if _, err := w.Resume(&begun); err != nil {
+	resumed, err := w.Resume(&begun)
+	if err != nil {
 		return err
 	}
 	for n := begun; n < len(words); n++ {
@@ -74,6 +75,10 @@ func write(ctx context.Context, m Payload, w *run.Writer) (err error) {
 			}
 		case "CHECKPOINT":
 			err = w.Checkpoint(n + 1)
+		case "RESUMED":
+			if text = "first"; resumed {
+				text = "again"
+			}
 		case "FAIL":
 			err = errors.FailedPrecondition.New("as asked")
 		default:

@@ -165,7 +165,7 @@ scenario("drain with advice", async () => {
 
   client.close();
   const other = server.connect();
-  await isOpen(other);
+  await other.request("echo", {}); // then the server knows the connection that it closes
   await server.do("/log/clear");
   await server.do("/close", { code: 1001, reason: '{"retryAfterMs":700}' });
   await until(() => other.state.get().closeCode === 1001);

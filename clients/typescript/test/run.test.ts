@@ -64,14 +64,14 @@ scenario("run", async () => {
   await server.do("/restart", { kill: true, lose: true });
   expect(await rejection(reader(third).done)).toMatchObject({ code: "NOT_FOUND" });
 
-  const fourth = await begin(phone, "rewrite", { text: "a b CHECKPOINT c d INPUT e", ms: 30 });
+  const fourth = await begin(phone, "rewrite", { text: "a b CHECKPOINT RESUMED d INPUT e", ms: 30 });
   const again = reader(fourth);
   await until(() => again.shown.text.includes("d"));
   await server.do("/restart", { kill: true });
   await until(() => again.shown.resets === 1 && again.shown.text.includes("d"));
   expect(await fourth.steer("bitte")).toBe(true);
   await again.done;
-  expect(again.shown).toMatchObject({ text: "a b c d bitte e ", end: end("done", { result: { n: 7 } }), resets: 1 });
+  expect(again.shown).toMatchObject({ text: "a b again d bitte e ", end: end("done", { result: { n: 7 } }), resets: 1 });
 });
 
 test("a run that has failed says why, and reading ends with the client", async () => {
