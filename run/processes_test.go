@@ -426,6 +426,13 @@ func TestARunOfWhichTheServersLoseAPart(t *testing.T) {
 	poll.Until(t, "the budget to be given back", func() bool { return budget-budgetOf(one).Left < slice })
 }
 
+// allKeys reads keys, for how many milliseconds they are kept, and what is in them, at one moment: none expires between.
+const allKeys = `local all = {}
+for _, key in ipairs(redis.call('keys', ARGV[1])) do
+	all[#all + 1] = {key, math.max(1, redis.call('pttl', key)), redis.call('dump', key)}
+end
+return all`
+
 // A run that has ended, and of which Redis has lost the end, has another one, also while its process lives: it is lost,
 // or begun again. So it is where Redis has lost as well that the run is not registered any more.
 func TestARunOfWhichTheEndIsLost(t *testing.T) {
@@ -441,17 +448,13 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
 			one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
-			type value struct{ ms, dump any }
-			var before map[string]value
+			var before []any
 			var first *viewer
 			var id string
 			for read := false; !read; { // the keys, before the end of a run that takes 2.5 s
 				id = routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run
-				first, before = attach(t, one, id), make(map[string]value)
-				first.next()
-				for _, key := range s.Do("KEYS", test.keys).([]any) {
-					before[key.(string)] = value{s.Do("PTTL", key), s.Do("DUMP", key)}
-				}
+				attach(t, one, id).next()
+				before = s.Do("EVAL", allKeys, 0, test.keys).([]any)
 				first = attach(t, one, id)
 				read = first.end == nil
 			}
@@ -459,10 +462,8 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 				t.Fatalf("the run has ended as %+v", first.end)
 			}
 			untilNoneIsRegistered(t, s)
-			for key, v := range before {
-				if v.ms.(int64) > 0 { // it had not expired before it was read
-					s.Do("RESTORE", key, v.ms, v.dump, "REPLACE")
-				}
+			for _, key := range before {
+				s.Do(append(append([]any{"RESTORE"}, key.([]any)...), "REPLACE")...)
 			}
 			v := attach(t, two, id)
 			if text := v.watch(); v.end.State != test.want || !counts(text) {
