@@ -450,13 +450,11 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
 			var before []any
 			var first *viewer
-			var id string
-			for read := false; !read; { // the keys, before the end of a run that takes 2.5 s
-				id = routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run
+			for first == nil || first.end != nil { // the keys are to be read before the end of a run that takes 2.5 s
+				id := routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run
 				attach(t, one, id).next()
 				before = s.Do("EVAL", allKeys, 0, test.keys).([]any)
 				first = attach(t, one, id)
-				read = first.end == nil
 			}
 			if first.watch(); first.end.State != run.Done {
 				t.Fatalf("the run has ended as %+v", first.end)
@@ -465,11 +463,11 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			for _, key := range before {
 				s.Do(append(append([]any{"RESTORE"}, key.([]any)...), "REPLACE")...)
 			}
-			v := attach(t, two, id)
+			v := attach(t, two, first.id)
 			if text := v.watch(); v.end.State != test.want || !counts(text) {
 				t.Errorf("%q, %+v", text, v.end)
 			}
-			if again := attach(t, one, id); again.end == nil || again.end.State != test.want ||
+			if again := attach(t, one, first.id); again.end == nil || again.end.State != test.want ||
 				again.text.String() != v.text.String() {
 				t.Errorf("later it is %q, %+v; want %q, %+v", again.text.String(), again.end, v.text.String(), v.end)
 			}

@@ -92,7 +92,7 @@ func TestTwoServers(t *testing.T) {
 	}
 
 	poll.Until(t, "the killed server not to be waited for", func() bool {
-		return desk.Request("desk.close", Trader{User: "nobody"}, "").Type == "desk.close.reply"
+		return desk.Request("desk.close", Trader{User: "unknown"}, "").Type == "desk.close.reply"
 	})
 	closed := exampletest.Payload[Trader](desk, desk.Request("desk.close", Trader{User: "ann"}, ""), "desk.close.reply")
 	if code := ann2.ExpectClose(); closed.Sessions != 1 || code != errors.ClosePolicy {

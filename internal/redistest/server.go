@@ -91,7 +91,8 @@ func start(t testing.TB, args []string, node bool, env []string) *Server {
 
 // URL is the server's address as a redis:// URL, for clients that wait for a busy machine as long as tests do.
 func (s *Server) URL() string {
-	return "redis://" + s.Addr + "?dial_timeout=2m&read_timeout=2m&write_timeout=2m&pool_timeout=2m"
+	const form = "redis://%s?dial_timeout=%[2]v&read_timeout=%[2]v&write_timeout=%[2]v&pool_timeout=%[2]v"
+	return fmt.Sprintf(form, s.Addr, poll.Guard)
 }
 
 // Run starts the process again after Kill or Terminate, on the same port. It loads the data
