@@ -263,10 +263,9 @@ func TestOverflowPolicies(t *testing.T) {
 			conns := make(chan *router.Conn, 2)
 			broker := new(stage)
 			s := serveSocket(t, router.Options{
-				Backend:  adapters.Backend{Broker: broker},
-				Limits:   router.Limits{MaxQueued: 64 << 10},
-				Liveness: router.Liveness{WriteTimeout: poll.Guard}, // the client reads when all is published
-				OnOpen:   func(c *router.Conn) error { conns <- c; return nil },
+				Backend: adapters.Backend{Broker: broker},
+				Limits:  router.Limits{MaxQueued: 64 << 10},
+				OnOpen:  func(c *router.Conn) error { conns <- c; return nil },
 			}, subscribing)
 			p := s.dial()
 			_ = p.nc.SetReadBuffer(32 << 10)
