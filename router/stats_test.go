@@ -343,6 +343,8 @@ func TestFiguresAreBounded(t *testing.T) {
 		p := s.dial()
 		for i := from; i < to; i++ {
 			p.write(textFrame(fmt.Sprintf(`{"type":"made up %d","payload":{}}`, i)))
+		}
+		for range to - from {
 			p.expect("ERROR RESOURCE_EXHAUSTED")
 		}
 		p.bye()
