@@ -72,7 +72,7 @@ func refuseScenario(t *testing.T) {
 
 func expireScenario(t *testing.T) {
 	s := clienttest.Start(t, clienttest.Options{})
-	ok(t, s.Token(clienttest.TokenMode{TTLMs: 3000}))
+	ok(t, s.Token(clienttest.TokenMode{TTLMs: 10_000})) // enough for a busy machine to connect
 	a := act(t, s, "", client.Options{Token: fetch(s)})
 	ok(t, s.Token(clienttest.TokenMode{Mode: "fail"}))
 	a.awaitPhase(client.Waiting)
@@ -100,7 +100,7 @@ func tokens(s *clienttest.Server, mode string) (n int) {
 
 func renewScenario(t *testing.T) {
 	takesTime(t)
-	const life = 10 * time.Second // a busy machine has half of it to renew
+	const life = 30 * time.Second // a busy machine has half of it to renew
 	s := clienttest.Start(t, clienttest.Options{ExpiryNoticeMs: int(life.Milliseconds())})
 	ok(t, s.Token(clienttest.TokenMode{TTLMs: int(life.Milliseconds())}))
 	a := act(t, s, "", client.Options{Token: fetch(s)})
