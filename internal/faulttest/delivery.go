@@ -73,7 +73,7 @@ func StartDelivery(t testing.TB, kind DeliveryRedis, seed uint64, runs *runcheck
 	d.redis.start(t, kind)
 	for range deliveryServers {
 		server := StartServer(t, Config{
-			Redis: d.redis.way(t), Delivery: true, ProcessTimeout: deliveryProcessTimeout,
+			Redis: d.redis.way(t), Delivery: true, ProcessTimeout: deliveryProcessTimeout, Timeout: time.Second,
 		})
 		toServer := redistest.StartProxy(t, server.Config.Addr)
 		d.servers = append(d.servers, server)

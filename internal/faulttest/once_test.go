@@ -79,6 +79,7 @@ func testConfig(t *testing.T, redis *redistest.Server) Config {
 		Redis: redis.URL(), Journal: filepath.Join(t.TempDir(), "journal"), Gate: GateConfig{MaxPerUser: 1000},
 		Places:         PlacesConfig{Lease: 2 * time.Second, Timeout: hangGuard},
 		ProcessTimeout: 12 * time.Second, // a server that stands still for a while does not lose its members
+		Timeout:        hangGuard / 2,
 	}
 }
 

@@ -36,8 +36,8 @@ type Config struct {
 	Journal string // the file to which every handled request is written
 	Gate    GateConfig
 	Places  PlacesConfig
-	// ProcessTimeout is that of its backend; 0: the default.
-	ProcessTimeout time.Duration
+	// ProcessTimeout is that of its backend, and Timeout that of the backend's calls; 0: the default.
+	ProcessTimeout, Timeout time.Duration
 	// Delivery has a server of topics with history run instead, which uses Addr and Redis only.
 	Delivery bool
 }
@@ -107,8 +107,9 @@ func serve(c Config) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
 	o := redis.Options{ProcessTimeout: c.ProcessTimeout}
+	o.Broker.Timeout, o.Presence.Timeout, o.Idempotency.Timeout = c.Timeout, c.Timeout, c.Timeout
 	if c.Delivery {
-		o.Broker = redis.BrokerOptions{Timeout: time.Second, HealthTimeout: time.Second}
+		o.Broker.HealthTimeout = time.Second
 	}
 	backend, err := redis.Open(ctx, c.Redis, o)
 	if err != nil {
