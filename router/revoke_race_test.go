@@ -16,7 +16,6 @@ import (
 
 	"github.com/coder/websocket"
 	"github.com/go-json-experiment/json"
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/wskit/wskit/adapters"
 	"github.com/wskit/wskit/adapters/memory"
@@ -81,11 +80,7 @@ func TestRevokeRaces(t *testing.T) {
 		t.Parallel()
 		s := redistest.Start(t)
 		open := func() adapters.Backend {
-			client := goredis.NewClient(&goredis.Options{Addr: s.Addr})
-			t.Cleanup(func() { _ = client.Close() })
-			broker := redis.NewBroker(client)
-			t.Cleanup(func() { _ = broker.Close() })
-			return adapters.Backend{Broker: broker}
+			return adapters.Backend{Broker: redistest.Open(t, s.URL(), redis.Options{}).Broker}
 		}
 		revokeRaces(t, max(1, races(t, 5000)/10), open(), true, open())
 	})
