@@ -330,6 +330,23 @@ func TestEndOfOneDirection(t *testing.T) {
 	poll.Until(t, "the connection has ended", func() bool { return s.Log().Attempts[0].EndedMs > 0 })
 }
 
+// A TCP connection that its client has not used yet is an attempt when it asks for something on it.
+func TestSpareConnection(t *testing.T) {
+	t.Parallel()
+	s := Start(t, Options{})
+	spare, err := net.Dial("tcp", s.proxy.listener.Addr().String())
+	must(t, err)
+	defer spare.Close()
+	s.client(t, "ann") // it was accepted after the spare one
+	must(t, s.ClearLog(struct{}{}))
+	_, err = io.WriteString(spare, "GET /spare HTTP/1.1\r\nHost: example.com\r\n\r\n")
+	must(t, err)
+	poll.Until(t, "the attempt is in the record", func() bool {
+		all := s.Log().Attempts
+		return len(all) == 1 && all[0].Conn == 2 && all[0].Path == "/spare" && all[0].Outcome != ""
+	})
+}
+
 func TestServerGoesAndComes(t *testing.T) {
 	t.Parallel()
 	for _, redis := range []bool{false, true} {

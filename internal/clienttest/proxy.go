@@ -28,12 +28,12 @@ type proxy struct {
 
 // link is a connection of a client, with its connection to the server or with a script.
 type link struct {
-	conn   int
 	client net.Conn
-	server net.Conn      // nil for a script
+	server net.Conn      // nil for a script, and before it is carried
 	gone   chan struct{} // closed when it has ended
 
-	// Guarded by proxy.mu.
+	// Guarded by proxy.mu; conn and server do not change when the connection is carried.
+	conn     int  // its number in the record; 0 before it has one
 	silent   bool // nothing is carried any more
 	ended    bool
 	upgraded bool // the answer to its handshake has been written, or is being written
@@ -79,23 +79,23 @@ func (p *proxy) accept() {
 		if err != nil {
 			return
 		}
-		l := &link{
-			conn: p.record.attempt(), client: client, gone: make(chan struct{}),
-			writing: map[string]*sync.Mutex{up: {}, down: {}},
-		}
+		l := &link{client: client, gone: make(chan struct{}), writing: map[string]*sync.Mutex{up: {}, down: {}}}
 		p.mu.Lock()
 		refuse := p.refused != 0
 		if p.refused > 0 {
 			p.refused--
 		}
 		script := p.nextScript()
-		to := p.to
-		if !refuse && (script != nil || to != "") {
+		refuse = refuse || script == nil && p.to == ""
+		if !refuse {
 			p.open[l] = true
+		}
+		if refuse || script != nil {
+			l.conn = p.record.attempt()
 		}
 		p.mu.Unlock()
 		switch {
-		case refuse || script == nil && to == "":
+		case refuse:
 			p.record.amend(l.conn, func(a *Attempt) { a.Outcome, a.EndedMs = "refused", a.AtMs })
 			reset(client)
 		case script != nil:
@@ -105,7 +105,7 @@ func (p *proxy) accept() {
 				p.play(l, script)
 			})
 		default:
-			p.running.Go(func() { p.connect(l, to) })
+			p.running.Go(func() { p.connect(l) })
 		}
 	}
 }
@@ -118,9 +118,18 @@ func reset(c net.Conn) {
 	_ = c.Close()
 }
 
-// connect carries a connection in both directions until its end.
-func (p *proxy) connect(l *link, to string) {
+// connect carries a connection in both directions until its end. It begins with the first byte of a handshake: a
+// client keeps the TCP connection of an attempt that it has given up, and may use it for a later one.
+func (p *proxy) connect(l *link) {
 	defer p.end(l, "fin")
+	client := bufio.NewReaderSize(l.client, 64<<10)
+	if _, err := client.Peek(1); err != nil {
+		return
+	}
+	p.mu.Lock()
+	l.conn = p.record.attempt()
+	to := p.to
+	p.mu.Unlock()
 	server, err := net.Dial("tcp", to)
 	if err != nil {
 		p.record.amend(l.conn, func(a *Attempt) { a.Outcome = "refused" })
@@ -134,7 +143,7 @@ func (p *proxy) connect(l *link, to string) {
 	}
 	p.mu.Unlock()
 	var carrying sync.WaitGroup
-	carrying.Go(func() { p.carry(l, up, bufio.NewReaderSize(l.client, 64<<10)) })
+	carrying.Go(func() { p.carry(l, up, client) })
 	carrying.Go(func() { p.carry(l, down, bufio.NewReaderSize(server, 64<<10)) })
 	carrying.Wait()
 }

@@ -24,7 +24,7 @@ type Log struct {
 	Tokens     []TokenCall    `json:"tokens"` // requests for tokens
 }
 
-// Attempt is a TCP connection to the proxy.
+// Attempt is a TCP connection to the proxy, from the first byte of its handshake on.
 type Attempt struct {
 	Conn    int     `json:"conn"` // its number, from 1
 	AtMs    float64 `json:"atMs"`
