@@ -66,11 +66,11 @@ func serveSocket(t *testing.T, opts router.Options, register func(*router.Router
 	return serveListener(t, quietly(opts), register, loopback(t), nil)
 }
 
-// quietly leaves out pings, and leaves a client that reads late the time that a slow machine needs, unless the test has
-// its own times: a ping would come between what is expected.
+// quietly leaves out pings, which would come between what is expected, and leaves a client that reads or writes late
+// the time that a slow machine needs, unless the test has its own times.
 func quietly(opts router.Options) router.Options {
 	if opts.Liveness == (router.Liveness{}) {
-		opts.Liveness = router.Liveness{PingInterval: -1, WriteTimeout: poll.Guard}
+		opts.Liveness = router.Liveness{PingInterval: -1, MessageTimeout: poll.Guard, WriteTimeout: poll.Guard}
 	}
 	return opts
 }
