@@ -56,7 +56,7 @@ func forServers(t *testing.T, opts router.Options, test func(t *testing.T, a *ad
 	run("one", 1, func(*router.Options) {})
 	run("several", 3, func(o *router.Options) {
 		// A process that does not get to run for a fifth of it may have missed messages, and Close fails; a seventh is waited for.
-		o.Backend.Broker, o.Backend.ProcessTimeout = memory.NewBroker(), 10*time.Second
+		o.Backend.Broker, o.Backend.ProcessTimeout = memory.NewBroker(), 20*time.Second
 		o.Addressing.Timeout = patience // it comes back when it runs again
 	})
 }
