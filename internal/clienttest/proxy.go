@@ -32,7 +32,7 @@ type link struct {
 	server net.Conn      // nil for a script, and before it is carried
 	gone   chan struct{} // closed when it has ended
 
-	// Guarded by proxy.mu; conn and server do not change when the connection is carried.
+	// Guarded by proxy.mu. Like server, conn does not change while the connection is carried.
 	conn     int  // its number in the record; 0 before it has one
 	silent   bool // nothing is carried any more
 	ended    bool
