@@ -13,7 +13,8 @@ import (
 	"github.com/wskit/wskit/errors"
 )
 
-// link is one connection. Three goroutines serve it: one reads, one writes, one pings.
+// link is one connection. Three goroutines serve it: one reads, one writes, one pings; with Options.Token, a fourth
+// renews the identity.
 type link struct {
 	c      *Client
 	ws     *websocket.Conn
@@ -21,9 +22,9 @@ type link struct {
 	cancel context.CancelFunc
 	wake   chan struct{} // with a buffer of one: there may be something to write
 
-	renewing atomic.Bool
-	received atomic.Uint64 // frames
-	blocked  atomic.Bool   // it is not read, because the inbox is full
+	expiring chan time.Time // with a buffer of one: when the identity expires, as the server has said last
+	received atomic.Uint64  // frames
+	blocked  atomic.Bool    // it is not read, because the inbox is full
 
 	failing sync.Once
 	failed  error // what a goroutine other than the reader has found
@@ -37,7 +38,7 @@ type link struct {
 
 func newLink(c *Client, ws *websocket.Conn) *link {
 	l := &link{
-		c: c, ws: ws, wake: make(chan struct{}, 1),
+		c: c, ws: ws, wake: make(chan struct{}, 1), expiring: make(chan time.Time, 1),
 		asked: make(map[string]func(*frame)), questions: make(map[string]context.CancelFunc),
 	}
 	l.ctx, l.cancel = context.WithCancel(c.ctx)
@@ -49,6 +50,9 @@ func (l *link) serve() ending {
 	var others sync.WaitGroup
 	others.Go(l.write)
 	others.Go(l.ping)
+	if l.c.opts.Token != nil {
+		l.c.running.Go(l.renewals) // Token may take its time, and the next attempt does not wait for it
+	}
 	err := l.read()
 	l.cancel()
 	_ = l.ws.CloseNow()

@@ -55,9 +55,7 @@ func (l *link) receive(kind websocket.MessageType, data []byte) error {
 		if json.Unmarshal(f.Payload, &notice) != nil {
 			return l.malformed(f.Type, data)
 		}
-		if l.c.opts.Token != nil && l.renewing.CompareAndSwap(false, true) {
-			l.c.running.Go(func() { l.renew(time.Duration(max(0, min(notice.InMs, maxAdvice))) * time.Millisecond) })
-		}
+		l.expires(time.Duration(max(0, min(notice.InMs, maxAdvice))) * time.Millisecond)
 	case f.Type == typeLimits:
 		return l.limitsFrame(&f, data)
 	case f.Type == typeSubscribed || f.Type == typeUnsubscribed || f.Type == typeReset || f.Type == typeGap:

@@ -58,11 +58,38 @@ func refusesForGood(err error) bool {
 	return code == errors.Unauthenticated || code == errors.PermissionDenied
 }
 
+// renewEvery is the shortest time between two renewals, whatever the server says.
+const renewEvery = time.Second
+
+// expires records a notice of the server. The reader calls it.
+func (l *link) expires(in time.Duration) {
+	select {
+	case <-l.expiring: // only the last notice counts
+	default:
+	}
+	l.expiring <- time.Now().Add(in)
+}
+
+// renewals renews the identity of the connection after each notice. One that comes during a renewal, even before its
+// answer, is about the identity after it.
+func (l *link) renewals() {
+	for {
+		select {
+		case until := <-l.expiring:
+			l.renew(until)
+		case <-l.ctx.Done():
+			return
+		}
+		if !sleep(l.ctx, renewEvery) {
+			return
+		}
+	}
+}
+
 // renew renews the identity of the connection, at a random time within the first half of what is left of it.
 // If that fails until it expires, the server closes the connection, and the next attempt has another token.
-func (l *link) renew(left time.Duration) {
-	defer l.renewing.Store(false)
-	until := time.Now().Add(left)
+func (l *link) renew(until time.Time) {
+	left := max(0, time.Until(until))
 	for pause := rand.N(left/2 + 1); sleep(l.ctx, pause) && time.Now().Before(until); pause = rand.N(l.c.opts.MinBackoff + left/4 + 1) {
 		ctx, cancel := context.WithTimeout(l.ctx, l.c.opts.ConnectTimeout)
 		token, err := l.c.fetchToken(ctx)

@@ -39,6 +39,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const questions = createQuestions(connection.write);
   let connections = 0;
   let renewing = false; // or about to
+  let noticed = -1; // what a notice has left, in milliseconds; -1: none has come since the last renewal began
   let renewedAt = -Infinity;
   const timers = new Set<Timer>();
 
@@ -105,7 +106,10 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     if (id) return outbox.answered(f);
     if (type === "ERROR") return failed(serverError(payload));
     if (type.startsWith("$ws:")) topics.note(f);
-    if (type === "$ws:expiring" && s.token && !renewing) renewLater(payload.inMs / 2);
+    if (type === "$ws:expiring" && s.token) {
+      noticed = payload.inMs;
+      if (!renewing) renewLater(noticed / 2);
+    }
     if (topics.fresh(f)) events.dispatch(f);
   }
 
@@ -124,14 +128,21 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     if (state.get().status === "closed") outbox.clear(ending.error);
   }
 
-  /** Renews the identity after a random part of a time, and again where that fails, until the connection ends. */
+  /**
+   * Renews the identity after a random part of a time, and again where that fails, until the connection ends. A notice
+   * that comes during the renewal, even before its answer, is about the identity after it.
+   */
   function renewLater(most: number) {
     renewing = true;
     soon(Math.max(Math.random() * most, renewedAt + RENEW_EVERY - clock()), async () => {
       const mine = connections;
       renewedAt = clock();
+      noticed = -1;
       const again = await renew().catch((e) => (failed(e), e.retryable !== false));
-      if (mine === connections && (renewing = !!again)) renewLater(most / 2);
+      if (mine !== connections) return;
+      renewing = false;
+      if (noticed >= 0) renewLater(noticed / 2);
+      else if (again) renewLater(most / 2);
     });
   }
 

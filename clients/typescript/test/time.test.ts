@@ -257,6 +257,23 @@ test("a renewal that fails is tried again, until it works", async () => {
   expect(calls).toBe(4);
 });
 
+test("a notice that comes before the answer to a renewal is about the identity after it", async () => {
+  const socket = await start({ token: async () => "a short one" });
+  const notice = { type: "$ws:expiring", payload: { inMs: 60_000 } };
+  let renewals = 0;
+  const answer = setInterval(() => {
+    for (const f of socket.sent.splice(0).filter((f) => f.type === "$ws:renew")) {
+      renewals++;
+      socket.receive(notice);
+      socket.receive({ type: "$ws:renewed", meta: f.meta, payload: {} });
+    }
+  }, 100);
+  socket.receive(notice);
+  await vi.advanceTimersByTimeAsync(600_000);
+  clearInterval(answer);
+  expect(renewals).toBeGreaterThanOrEqual(10); // one before each of them expires
+});
+
 test("a server that says again and again that the identity expires causes few renewals", async () => {
   const socket = await start({ token: async () => "the same" });
   const answer = setInterval(() => {
