@@ -11,7 +11,7 @@ import { createProgress } from "./progress.js";
 import { createQuestions, isQuestion } from "./questions.js";
 import { settings } from "./settings.js";
 import { createTopics } from "./topics.js";
-import { after, clock, type Timer } from "./wait.js";
+import { after, type Timer } from "./wait.js";
 
 /** How long the server may take to resume topics, and a little more. */
 const RESUME_TIMEOUT = 65_000;
@@ -39,8 +39,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
   const questions = createQuestions(connection.write);
   let connections = 0;
   let renewing = false; // or about to
-  let noticed = -1; // what a notice has left, in milliseconds; -1: none has come since the last renewal began
-  let renewedAt = -Infinity;
+  let renewIn = -1; // the most milliseconds that the next renewal may wait; -1: there is no need of one
   const timers = new Set<Timer>();
 
   /** Makes a request of the protocol, which does not wait in the queue. */
@@ -107,8 +106,8 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     if (type === "ERROR") return failed(serverError(payload));
     if (type.startsWith("$ws:")) topics.note(f);
     if (type === "$ws:expiring" && s.token) {
-      noticed = payload.inMs;
-      if (!renewing) renewLater(noticed / 2);
+      renewIn = payload.inMs / 2;
+      if (!renewing) renewLater();
     }
     if (topics.fresh(f)) events.dispatch(f);
   }
@@ -132,17 +131,17 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
    * Renews the identity after a random part of a time, and again where that fails, until the connection ends. A notice
    * that comes during the renewal, even before its answer, is about the identity after it.
    */
-  function renewLater(most: number) {
+  function renewLater() {
+    const most = renewIn;
     renewing = true;
-    soon(Math.max(Math.random() * most, renewedAt + RENEW_EVERY - clock()), async () => {
+    soon(Math.random() * most, async () => {
       const mine = connections;
-      renewedAt = clock();
-      noticed = -1;
-      const again = await renew().catch((e) => (failed(e), e.retryable !== false));
-      if (mine !== connections) return;
-      renewing = false;
-      if (noticed >= 0) renewLater(noticed / 2);
-      else if (again) renewLater(most / 2);
+      renewIn = -1;
+      await renew().catch((e) => {
+        failed(e);
+        if (e.retryable !== false) renewIn = most / 2;
+      });
+      if (mine === connections) soon(RENEW_EVERY, () => (renewing = renewIn >= 0) && renewLater());
     });
   }
 
