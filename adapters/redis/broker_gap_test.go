@@ -28,7 +28,7 @@ func TestMembersAreToldOfAHalfOpenConnection(t *testing.T) {
 			OnOpen: func(c *router.Conn) error { return c.Subscribe(context.Background(), "room") }})
 		return routertest.New(t, r).Dial()
 	}
-	half := brokerOn(t, &goredis.Options{Addr: proxy.Addr}, redis.BrokerOptions{HealthTimeout: time.Second})
+	half := brokerOn(t, &goredis.Options{Addr: proxy.Addr}, redis.BrokerOptions{HealthTimeout: 4 * time.Second})
 	whole := newBroker(t, s, redis.BrokerOptions{})
 	far := serve(half, func(topics []string) { lost <- topics })
 	near := serve(whole, func(topics []string) { t.Errorf("the other server lost %v", topics) })
