@@ -71,8 +71,8 @@ func TestSharedStatesAreBoundedAndFreed(t *testing.T) {
 	}
 
 	now += 100e6
-	for i := range 10_000 {
-		now += 1000
+	for i := 0; i < 10_000 && s.shared.of(plans[0]) != nil; i++ { // some still find the table full, and share a state
+		now += 10_000
 		s.Take(&d, s.Hash(fmt.Append(nil, "later", i)), plans[0], 1)
 	}
 	if s.shared.of(plans[0]) != nil {
