@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -34,6 +35,7 @@ func TestBrokerInCluster(t *testing.T) {
 
 func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
+	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
 	b := redis.NewBroker(clusterClient(t, c), opts)
 	t.Cleanup(func() { _ = b.Close() })
 	return b

@@ -54,7 +54,7 @@ func TestProcess(t *testing.T) {
 		t.Skip("run by TestKilledProcess")
 	}
 	client := goredis.NewClient(&goredis.Options{Addr: addr})
-	p := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
+	p := presenceOn(t, client, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	join(t, p, "room", "child")
 	subscribe(t, redis.NewBroker(client), "room")
 	fmt.Println("joined")
@@ -226,8 +226,7 @@ func TestRefusedKeyHarmsNoOther(t *testing.T) {
 	s.Do("ACL", "SETUSER", "app", "on", ">secret", "+@all", "~*{good}*", "~*{better}*")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "app", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	p, other := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 2 * time.Second}), newPresence(t, s, redis.PresenceOptions{})
-	t.Cleanup(func() { p.Close() })
+	p, other := presenceOn(t, client, redis.PresenceOptions{ProcessTimeout: 2 * time.Second}), newPresence(t, s, redis.PresenceOptions{})
 	join(t, p, "good", "a")
 	if err := p.Join(ctx, "bad", pubsub.Member{ID: "a"}); err == nil || !strings.Contains(err.Error(), "NOPERM") {
 		t.Errorf("Join: %v", err)

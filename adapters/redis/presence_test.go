@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"cmp"
 	"testing"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -15,6 +16,13 @@ func newPresence(t *testing.T, s *redistest.Server, opts redis.PresenceOptions) 
 	t.Helper()
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
+	return presenceOn(t, client, opts)
+}
+
+// presenceOn makes a Presence. Without a Timeout in opts, it waits long for Redis.
+func presenceOn(t *testing.T, client goredis.UniversalClient, opts redis.PresenceOptions) redis.Presence {
+	t.Helper()
+	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
 	p := redis.NewPresence(client, opts)
 	t.Cleanup(func() { _ = p.Close() })
 	return p
@@ -44,9 +52,7 @@ func TestPresenceInCluster(t *testing.T) {
 	pubsubtest.RunPresence(t, func(t *testing.T, n int) []pubsub.Presence {
 		all := make([]pubsub.Presence, n)
 		for i := range all {
-			p := redis.NewPresence(clusterClient(t, c))
-			t.Cleanup(func() { _ = p.Close() })
-			all[i] = p
+			all[i] = presenceOn(t, clusterClient(t, c), redis.PresenceOptions{})
 		}
 		return all
 	})

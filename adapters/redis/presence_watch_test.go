@@ -92,7 +92,7 @@ func TestWatchedProcess(t *testing.T) {
 	if addr == "" {
 		t.Skip("run by TestKilledProcessIsReportedOnce")
 	}
-	p := redis.NewPresence(goredis.NewClient(&goredis.Options{Addr: addr}), redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
+	p := presenceOn(t, goredis.NewClient(&goredis.Options{Addr: addr}), redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	join(t, p, "room", "child1")
 	join(t, p, "room", "child2")
 	fmt.Println("joined")
@@ -173,8 +173,7 @@ func TestWatchingWhileTheSubscriptionIsCut(t *testing.T) {
 	proxy := redistest.StartProxy(t, s.Addr)
 	client := goredis.NewClient(&goredis.Options{Addr: proxy.Addr, ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	p := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 6 * time.Second})
-	t.Cleanup(func() { _ = p.Close() })
+	p := presenceOn(t, client, redis.PresenceOptions{ProcessTimeout: 6 * time.Second})
 	other := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 6 * time.Second})
 	for _, id := range []string{"leaves", "stays"} {
 		join(t, other, "room", id)
@@ -207,8 +206,7 @@ func TestLostChangeIsFound(t *testing.T) {
 	s.Do("ACL", "SETUSER", "mute", "on", ">secret", "+@all", "~*", "resetchannels")
 	client := goredis.NewClient(&goredis.Options{Addr: s.Addr, Username: "mute", Password: "secret", ContextTimeoutEnabled: true})
 	t.Cleanup(func() { _ = client.Close() })
-	mute := redis.NewPresence(client, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
-	t.Cleanup(func() { _ = mute.Close() })
+	mute := presenceOn(t, client, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	p := newPresence(t, s, redis.PresenceOptions{ProcessTimeout: 2 * childTTL})
 	v := watchTopic(t, p, "room")
 	join(t, mute, "room", "a")
