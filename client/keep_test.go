@@ -66,6 +66,8 @@ func keepScenario(t *testing.T) {
 	ok(t, s.Resume(struct{}{}))
 	expect(1, 10, 1)
 	ok(t, s.Restart(clienttest.RestartOptions{StopOptions: clienttest.StopOptions{Kill: true}, StartOptions: clienttest.StartOptions{Lose: true}}))
+	eventually(t, "everything has come again", func() bool { return loaded.Load() == 2 })
+	a.request("echo", payload{}) // what the topic keeps is before its answer
 	expect(11, 13, 2)
 	stop()
 	before := opened.Load()
