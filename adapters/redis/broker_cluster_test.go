@@ -1,7 +1,6 @@
 package redis_test
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"testing"
@@ -35,10 +34,7 @@ func TestBrokerInCluster(t *testing.T) {
 
 func newClusterBroker(t *testing.T, c *redistest.Cluster, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
-	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
-	b := redis.NewBroker(clusterClient(t, c), opts)
-	t.Cleanup(func() { _ = b.Close() })
-	return b
+	return openBroker(t, clusterClient(t, c), opts)
 }
 
 // When a slot moves its topics move along, and the others stay where they are.

@@ -66,14 +66,19 @@ func newBroker(t *testing.T, s *redistest.Server, opts redis.BrokerOptions) redi
 	return brokerOn(t, &goredis.Options{Addr: s.Addr}, opts)
 }
 
-// brokerOn makes a Broker. Without a Timeout in opts, it waits long for Redis.
 func brokerOn(t *testing.T, client *goredis.Options, opts redis.BrokerOptions) redis.Broker {
 	t.Helper()
 	client.ContextTimeoutEnabled = true
-	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
 	c := goredis.NewClient(client)
 	t.Cleanup(func() { _ = c.Close() })
-	b := redis.NewBroker(c, opts)
+	return openBroker(t, c, opts)
+}
+
+// openBroker makes a Broker. Without a Timeout in opts, it waits long for Redis.
+func openBroker(t *testing.T, client goredis.UniversalClient, opts redis.BrokerOptions) redis.Broker {
+	t.Helper()
+	opts.Timeout = cmp.Or(opts.Timeout, patience/2)
+	b := redis.NewBroker(client, opts)
 	t.Cleanup(func() { _ = b.Close() })
 	return b
 }
