@@ -287,12 +287,13 @@ test("attempts are never faster than the server's gate allows, whatever asks for
       at.push(performance.now());
     }
   }
+  const before = performance.now(); // the gate counts an attempt before its socket exists
   const client = server.connect({ attempts: { burst: 3, perMinute: 60 }, backoff: { first: 1, most: 1 }, WebSocket: Timed });
   const asking = setInterval(() => client.reconnect(), 1);
   atEnd(() => clearInterval(asking));
   await until(() => at.length >= 5);
-  expect(at[3]! - at[0]!).toBeGreaterThan(900);
-  expect(at[4]! - at[0]!).toBeGreaterThan(1_900);
+  expect(at[3]! - before).toBeGreaterThan(900);
+  expect(at[4]! - before).toBeGreaterThan(1_900);
 });
 
 scenario("handshake that hangs", async () => {
