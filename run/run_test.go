@@ -77,6 +77,9 @@ func (v *viewer) watch() string {
 
 func (v *viewer) next() {
 	v.t.Helper()
+	if v.end != nil {
+		v.t.Fatalf("nothing comes any more: the run has ended as %+v, attempt %d", *v.end, v.attempt)
+	}
 	o := routertest.ExpectEvent[run.Output](v.c, "run.output")
 	if o.Restart != nil || o.Attempt != v.attempt {
 		if o.Attempt > v.attempt {
