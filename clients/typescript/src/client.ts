@@ -47,7 +47,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     return new Promise((resolve, reject) =>
       outbox.ask({
         type,
-        payload: JSON.stringify(payload),
+        payload,
         request: true,
         timeout,
         settle: (error, reply) => (error ? reject(error) : resolve(reply)),
@@ -168,7 +168,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
       const entry = post({
         ...o,
         type,
-        payload: JSON.stringify(payload),
+        payload,
         request: true,
         patient: onLimit === "wait",
         progress: progress.push,
@@ -191,7 +191,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
       post({
         ...o,
         type,
-        payload: JSON.stringify(payload),
+        payload,
         settle: (error) => (error ? reject(error) : resolve()),
       });
     });
@@ -224,8 +224,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
     close() {
       stopFollowing();
       connection.close();
-      const error = state.get().error!;
-      ended({ error, refused: false, resend: false });
+      ended({ error: state.get().error! });
     },
   } as unknown as Client<C>;
 }

@@ -24,9 +24,9 @@ const REFUSALS: Record<number, string> = { 1013: "UNAVAILABLE", 4401: "UNAUTHENT
 export interface Ending {
   error: WskitError;
   /** Nothing that was sent has been handled, as the handshake was refused. */
-  refused: boolean;
+  refused?: boolean;
   /** The same messages may be sent again. */
-  resend: boolean;
+  resend?: boolean;
 }
 
 export interface Hooks {
@@ -167,7 +167,7 @@ export function createConnection(s: Settings, state: Observable<State> & { set(n
     drop();
     refused = false;
     set("closed", error);
-    hooks.ended({ error, refused: false, resend: false });
+    hooks.ended({ error });
   }
 
   function write(text: string): boolean {

@@ -15,7 +15,7 @@ const SHORTEST_WAIT = 20;
 export interface Message {
   type: string;
   meta?: Record<string, unknown>;
-  payload: string | undefined;
+  payload?: unknown;
   /** A request: it is answered. */
   request?: boolean;
   timeout?: number | undefined;
@@ -27,6 +27,8 @@ export interface Message {
 }
 
 interface Entry extends Message {
+  /** As JSON. */
+  payload: string | undefined;
   order: number;
   id: string;
   size: number;
@@ -78,12 +80,14 @@ export function createOutbox(s: Settings, connection: Connection, wrote: (type: 
   const expire = (e: Entry) => fail(e, failure("DEADLINE_EXCEEDED", "no answer in time", true));
 
   function entry(m: Message): Entry {
+    const payload = JSON.stringify(m.payload);
     const timeout = m.timeout ?? s.timeout;
     const e: Entry = {
       ...m,
+      payload,
       order: order++,
       id: order.toString(36),
-      size: (m.payload ?? "").length + m.type.length,
+      size: (payload ?? "").length + m.type.length,
       deadline: clock() + timeout,
       timer: after(timeout, () => expire(e)),
       unknown: false,
