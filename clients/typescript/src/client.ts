@@ -139,7 +139,7 @@ export function connect<C extends ContractShape = Untyped>(options: Options): Cl
       renewIn = -1;
       await renew().catch((e) => {
         failed(e);
-        if (e.retryable !== false) renewIn = most / 2;
+        if (mine === connections && e.retryable !== false) renewIn = most / 2;
       });
       if (mine === connections) soon(RENEW_EVERY, () => (renewing = renewIn >= 0) && renewLater());
     });

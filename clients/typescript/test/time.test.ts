@@ -64,9 +64,14 @@ afterEach(() => {
 
 async function start(options = {}): Promise<FakeSocket> {
   client = connect({ url: "ws://fake", WebSocket: FakeSocket as never, ...options });
-  await vi.advanceTimersByTimeAsync(0);
+  await vi.advanceTimersByTimeAsync(1); // a connection that opened at 0 would count as not open
   sockets[0]!.open();
   return sockets[0]!;
+}
+
+/** Lets time pass until something is true. */
+async function passUntil(ready: () => boolean) {
+  while (!ready()) await vi.advanceTimersByTimeAsync(50);
 }
 
 const status = () => client.state.get().status;
@@ -198,7 +203,7 @@ test("by default there are at most 5 attempts at once and 10 a minute, although 
     const n = sockets.length;
     sockets.at(-1)!.end(1011);
     client.reconnect();
-    while (sockets.length === n) await vi.advanceTimersByTimeAsync(50);
+    await passUntil(() => sockets.length > n);
     at.push(performance.now());
     sockets.at(-1)!.open();
   }
@@ -272,6 +277,33 @@ test("a notice that comes before the answer to a renewal is about the identity a
   await vi.advanceTimersByTimeAsync(600_000);
   clearInterval(answer);
   expect(renewals).toBeGreaterThanOrEqual(10); // one before each of them expires
+});
+
+test("a renewal that fails after its connection has ended causes none on the next one", async () => {
+  const waiting: PromiseWithResolvers<string>[] = [];
+  let renewing = false;
+  const token = () => (renewing ? (waiting.push(Promise.withResolvers()), waiting.at(-1)!.promise) : Promise.resolve("first"));
+  const notice = { type: "$ws:expiring", payload: { inMs: 1_000 } };
+  const first = await start({ token });
+  client.onError(() => {});
+  renewing = true;
+  first.receive(notice);
+  await passUntil(() => waiting.length === 1);
+  renewing = false;
+  first.end(1006);
+  await passUntil(() => sockets.length === 2);
+  const next = sockets[1]!;
+  next.open();
+  renewing = true;
+  next.receive(notice);
+  await passUntil(() => waiting.length === 2);
+  waiting[0]!.reject(new Error("the network blinks"));
+  waiting[1]!.resolve("second");
+  await passUntil(() => next.sent.some((f) => f.type === "$ws:renew"));
+  const { meta } = next.sent.find((f) => f.type === "$ws:renew")!;
+  next.receive({ type: "$ws:renewed", meta, payload: {} } as never);
+  await vi.advanceTimersByTimeAsync(60_000);
+  expect(waiting.length).toBe(2);
 });
 
 test("a server that says again and again that the identity expires causes few renewals", async () => {
