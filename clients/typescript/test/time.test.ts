@@ -280,30 +280,28 @@ test("a notice that comes before the answer to a renewal is about the identity a
 });
 
 test("a renewal that fails after its connection has ended causes none on the next one", async () => {
-  const waiting: PromiseWithResolvers<string>[] = [];
-  let renewing = false;
-  const token = () => (renewing ? (waiting.push(Promise.withResolvers()), waiting.at(-1)!.promise) : Promise.resolve("first"));
+  const [early, late] = [Promise.withResolvers<string>(), Promise.withResolvers<string>()]; // what the renewals get
+  const tokens = ["first", early.promise, "second", late.promise];
+  let calls = 0;
+  const token = async () => tokens[calls++]!;
   const notice = { type: "$ws:expiring", payload: { inMs: 1_000 } };
   const first = await start({ token });
   client.onError(() => {});
-  renewing = true;
   first.receive(notice);
-  await passUntil(() => waiting.length === 1);
-  renewing = false;
+  await passUntil(() => calls === 2);
   first.end(1006);
   await passUntil(() => sockets.length === 2);
   const next = sockets[1]!;
   next.open();
-  renewing = true;
   next.receive(notice);
-  await passUntil(() => waiting.length === 2);
-  waiting[0]!.reject(new Error("the network blinks"));
-  waiting[1]!.resolve("second");
+  await passUntil(() => calls === 4);
+  early.reject(new Error("the network blinks"));
+  late.resolve("third");
   await passUntil(() => next.sent.some((f) => f.type === "$ws:renew"));
   const { meta } = next.sent.find((f) => f.type === "$ws:renew")!;
-  next.receive({ type: "$ws:renewed", meta, payload: {} } as never);
+  next.receive({ type: "$ws:renewed", meta, payload: {} });
   await vi.advanceTimersByTimeAsync(60_000);
-  expect(waiting.length).toBe(2);
+  expect(calls).toBe(4);
 });
 
 test("a server that says again and again that the identity expires causes few renewals", async () => {
