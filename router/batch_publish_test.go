@@ -45,13 +45,15 @@ func (p *peer) joined() {
 	}
 }
 
-// sayTo serves a router with the event "say", whose handler publishes the texts that the test sends on
-// the channel. next is called with the only member of the topic before each but the first.
-func sayTo(t *testing.T, opts router.Options, register func(*router.Router), next func(*router.Conn)) (s *socketServer, member, publisher *peer, texts chan []string) {
+// sayTo serves a router with the event "say", whose handler publishes texts to a topic with one member. say has the
+// publisher send it. next is called with the member's connection before each text but the first.
+func sayTo(
+	t *testing.T, opts router.Options, register func(*router.Router), next func(*router.Conn),
+) (s *socketServer, member, publisher *peer, say func(texts ...string)) {
 	t.Helper()
 	var first atomic.Pointer[router.Conn]
 	opts.OnOpen = func(c *router.Conn) error { first.CompareAndSwap(nil, c); return nil }
-	texts = make(chan []string, 1)
+	texts := make(chan []string, 1)
 	s = serveSocket(t, opts, func(r *router.Router) {
 		register(r)
 		router.On(r, "say", func(c *router.Context, _ said) error {
@@ -69,9 +71,13 @@ func sayTo(t *testing.T, opts router.Options, register func(*router.Router), nex
 	member = s.dial()
 	member.write(join1("room:a"))
 	member.joined()
-	// The goroutine that writes the answer would take along what comes before it is through.
-	eventually(t, "the answer to have left", func() bool { return first.Load().Queued() == 0 })
-	return s, member, s.dial(), texts
+	publisher = s.dial()
+	return s, member, publisher, func(all ...string) {
+		// The goroutine that writes what came last would take along what comes before it is through.
+		eventually(t, "the last frame to have left", func() bool { return first.Load().Queued() == 0 })
+		texts <- all
+		publisher.write(textFrame(`{"type":"say","payload":{"text":""}}`))
+	}
 }
 
 // What a handler publishes leaves when it returns, in one write, also over a broker.
@@ -79,15 +85,14 @@ func TestWhatABatchPublishesLeavesTogether(t *testing.T) {
 	t.Parallel()
 	publishers(t, func(t *testing.T, opts router.Options, register func(*router.Router)) {
 		held := 0
-		s, p, publisher, texts := sayTo(t, opts, register, func(c *router.Conn) {
+		s, p, publisher, say := sayTo(t, opts, register, func(c *router.Conn) {
 			if c.Queued() > 0 {
 				held++
 			}
 		})
 		release := router.HoldWatchdog(s.r)
 		for range 10 {
-			texts <- []string{"a", "b", "c"}
-			publisher.write(textFrame(`{"type":"say","payload":{"text":""}}`))
+			say("a", "b", "c")
 			p.expect(`heard {"text":"a"}`, `heard {"text":"b"}`, `heard {"text":"c"}`)
 		}
 		release()
@@ -107,7 +112,7 @@ func TestABatchIsNotTooMuchForItsReaders(t *testing.T) {
 	const most, n = 4 << 10, 1000
 	publishers(t, func(t *testing.T, opts router.Options, register func(*router.Router)) {
 		opts.Limits.MaxQueued = most
-		s, p, publisher, texts := sayTo(t, opts, register, func(c *router.Conn) {
+		s, p, publisher, say := sayTo(t, opts, register, func(c *router.Conn) {
 			poll.Until(t, "the client has read what is held back", func() bool { return c.Queued() <= most/2 })
 		})
 		release := router.HoldWatchdog(s.r)
@@ -116,8 +121,7 @@ func TestABatchIsNotTooMuchForItsReaders(t *testing.T) {
 		for i := range all {
 			all[i] = fmt.Sprint(i)
 		}
-		texts <- all
-		publisher.write(textFrame(`{"type":"say","payload":{"text":""}}`))
+		say(all...)
 		for _, text := range all {
 			p.expect(fmt.Sprintf(`heard {"text":"%s"}`, text))
 		}
