@@ -32,7 +32,7 @@ func TestRuns(t *testing.T) {
 	t.Parallel()
 	s := pgtest.Start(t)
 	serve := func() *routertest.Client {
-		r := router.New(router.Options{Backend: open(t, s.URL(), postgres.Options{ProcessTimeout: processTimeout})})
+		r := router.New(router.Options{Backend: open(t, s.URL(), postgres.Options{})})
 		runs, err := run.New(r)
 		if err != nil {
 			t.Fatal(err)
