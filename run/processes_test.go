@@ -474,10 +474,11 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 		t.Run(test.typ+" "+test.keys, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.Start(t)
-			one, two := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
+			server, two := serveOn(t, s.URL()), serveOn(t, s.URL()).Dial()
 			var before []any
 			var first *viewer
 			for first == nil || first.end != nil { // the keys are to be read before the end of a run that takes 2.5 s
+				one := server.Dial() // the one before may still get outputs of its run
 				id := routertest.ExpectReply[run.Began](one.Request(test.typ, 500)).Run
 				attach(t, one, id).next()
 				before = s.Do("EVAL", allKeys, 0, test.keys).([]any)
@@ -494,7 +495,7 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			if text := v.watch(); v.end.State != test.want || !counts(text) {
 				t.Errorf("%q, %+v", text, v.end)
 			}
-			if again := attach(t, one, first.id); again.end == nil || again.end.State != test.want ||
+			if again := attach(t, server.Dial(), first.id); again.end == nil || again.end.State != test.want ||
 				again.text.String() != v.text.String() {
 				t.Errorf("later it is %q, %+v; want %q, %+v", again.text.String(), again.end, v.text.String(), v.end)
 			}
