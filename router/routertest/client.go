@@ -84,7 +84,7 @@ type Failure struct {
 }
 
 // Dial connects a client; the test fails if it is refused. It returns when OnOpen has returned,
-// or after 10 s. The connection is closed at the end of the test.
+// or after 30 s. The connection is closed at the end of the test.
 func (s *Server) Dial(opts ...DialOptions) *Client {
 	s.t.Helper()
 	c, _, err := s.TryDial(opts...)

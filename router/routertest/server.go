@@ -12,7 +12,7 @@
 //
 // Everything except the socket is the production code: the HTTP server, the handshake, the
 // framing. It works inside of testing/synctest, where an expectation that is not met fails
-// without waiting. Outside of it, an expectation waits for 10 s before it fails the test.
+// without waiting. Outside of it, an expectation waits for 30 s before it fails the test.
 package routertest
 
 import (
@@ -29,7 +29,7 @@ import (
 
 // timeLimit is how long an expectation waits before it fails. Within synctest no
 // real time passes.
-const timeLimit = 10 * time.Second
+const timeLimit = 30 * time.Second
 
 // Server serves a router to clients of the same process.
 type Server struct {
