@@ -115,7 +115,11 @@ func (r *Rights) Close() {
 
 // Revoke appends a revocation, and returns when this process has carried it out: at is for Carried in the others.
 func (r *Rights) Revoke(ctx context.Context, right Right) (at pubsub.Position, err error) {
-	if err := r.Await(ctx); err != nil {
+	err = r.Await(ctx)
+	if err == nil {
+		err = ctx.Err() // it would be chance whether a revocation that is stored now is carried out in time
+	}
+	if err != nil {
 		return at, errors.Unavailable.Wrap(err, "the log of revocations cannot be read; nothing was revoked")
 	}
 	frame, err := json.Marshal(right)
