@@ -57,7 +57,8 @@ type Options struct {
 	//
 	// Default: 1,000 messages, 1 MiB and an hour, as those of the router.
 	History pubsub.History
-	// MaxMembers is how many members of a topic are listed at most. Which of more is not defined.
+	// MaxMembers is how many members of a topic are listed at most, by Members and to those who watch them. Which of
+	// more is not defined. Each later change is reported.
 	//
 	// Default: 10,000.
 	MaxMembers int

@@ -94,10 +94,13 @@ func queriesOf(schema string) queries {
 		leave: "select $schema.leave($1, $2, $3, $4)",
 		members: "select m.id, m.user_, m.data, m.process from $schema.members m join $schema.processes p on p.id = m.process " +
 			"where m.topic = $1 and not m.gone and p.until > clock_timestamp() limit $2",
-		changes: "select k.i, p.epoch, p.version, p.purged, m.id, m.user_, m.data, m.gone from unnest($1::bytea[], $2::int8[], $3::int8[]) " +
-			"with ordinality as k (topic, epoch, version, i) left join $schema.places p on p.topic = k.topic " +
-			"left join $schema.members m on m.topic = p.topic and (p.epoch = k.epoch and k.version >= p.purged and m.version > k.version " +
-			"or not (p.epoch = k.epoch and k.version >= p.purged) and not m.gone) order by k.i",
+		changes: "select k.i, coalesce(p.epoch, 0), coalesce(p.version, 0), f.since, m.id, m.user_, m.data, m.gone " +
+			"from unnest($1::bytea[], $2::int8[], $3::int8[]) with ordinality as k (topic, epoch, version, i) " +
+			"left join $schema.places p on p.topic = k.topic " +
+			"cross join lateral (select coalesce(p.epoch = k.epoch and k.version >= p.purged, false)) f (since) " +
+			"left join lateral (select * from $schema.members m where m.topic = p.topic and " +
+			"m.version > case when f.since then k.version else 0 end and (f.since or not m.gone) " +
+			"limit case when not f.since then $4::int8 end) m on true order by k.i",
 		beat:         "select $schema.beat($1, $2)",
 		own:          "select topic, id, stamp from $schema.members where process = $1 and not gone",
 		sweepMembers: "select $schema.sweep_members()",

@@ -121,6 +121,7 @@ const topicsAtOnce = 100
 // changes are what was read of a topic.
 type changes struct {
 	epoch, version int64
+	since          bool // since the version that was known; otherwise all members are read
 	report         pubsub.PresenceReport
 }
 
@@ -136,23 +137,19 @@ func (w *watching) readSome(ctx context.Context, topics []*watched) error {
 		}
 	}
 	w.mu.Unlock()
-	rows, err := w.d.pool.Query(ctx, w.d.sql.changes, names, epochs, versions)
+	rows, err := w.d.pool.Query(ctx, w.d.sql.changes, names, epochs, versions, w.d.o.MaxMembers)
 	if err != nil {
 		return err
 	}
 	all := make([]changes, len(topics))
 	var i int
-	var epoch, version, purged *int64
+	var epoch, version int64
+	var since bool
 	var id, user, data []byte
-	var gone *bool
-	_, err = pgx.ForEachRow(rows, []any{&i, &epoch, &version, &purged, &id, &user, &data, &gone}, func() error {
+	var gone *bool // nil: there are no members
+	_, err = pgx.ForEachRow(rows, []any{&i, &epoch, &version, &since, &id, &user, &data, &gone}, func() error {
 		c := &all[i-1]
-		if epoch == nil { // no member was ever there
-			c.report.Complete = true
-			return nil
-		}
-		c.epoch, c.version = *epoch, *version
-		c.report.Complete = c.epoch != epochs[i-1] || versions[i-1] < *purged
+		c.epoch, c.version, c.since = epoch, version, since
 		switch {
 		case gone == nil:
 		case *gone:
@@ -166,7 +163,9 @@ func (w *watching) readSome(ctx context.Context, topics []*watched) error {
 		return err
 	}
 	for i, t := range topics {
-		w.reportTo(t, all[i])
+		c := all[i]
+		c.report.Complete = !c.since && len(c.report.Present) < w.d.o.MaxMembers
+		w.reportTo(t, c)
 	}
 	return nil
 }
@@ -177,17 +176,17 @@ func (w *watching) reportTo(t *watched, c changes) {
 	t.epoch, t.version = c.epoch, c.version
 	watchers := t.watchers
 	w.mu.Unlock()
-	if !c.report.Complete && len(c.report.Present)+len(c.report.Left) == 0 {
+	if c.since && len(c.report.Present)+len(c.report.Left) == 0 {
 		return
 	}
 	for _, o := range watchers {
 		w.mu.Lock()
 		fresh := o.fresh
-		if o.fresh && c.report.Complete {
+		if o.fresh && !c.since {
 			o.fresh = false
 		}
 		w.mu.Unlock()
-		if o.closed.Load() || fresh && !c.report.Complete {
+		if o.closed.Load() || fresh && c.since {
 			continue // one that began since the read gets its report by the next
 		}
 		o.report(c.report)
