@@ -60,7 +60,7 @@ func (f fact) key() string {
 func factOf(key []byte) (f fact, ok bool) { return f, json.Unmarshal(key, &f) == nil && f.Kind != "" }
 
 // shards is how many lists of facts there are, so that none of them is too long to be read at once: a Presence on Redis
-// lists 10,000 members of a topic.
+// or PostgreSQL lists 10,000 members of a topic.
 const shards = 64
 
 // shard is the list that a fact is in.
