@@ -31,6 +31,9 @@ import (
 // whose output takes as long has failed.
 const processTimeout = 10 * time.Second
 
+// registry is the list of the runs that processes say they run.
+const registry = "$ws:run:run:all"
+
 // The budget of the runs, of which each number is a unit.
 const (
 	budget = 100_000_000
@@ -251,7 +254,7 @@ func kill(t *testing.T, s *redistest.Server, on *routertest.Server, child *exec.
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	b, c := redistest.Open(t, s.URL(), redis.Options{}), on.Dial()
-	registered, err := b.Presence.Members(t.Context(), "$ws:run:run:all")
+	registered, err := b.Presence.Members(t.Context(), registry)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -339,7 +342,7 @@ func untilNoneIsRegistered(t *testing.T, s *redistest.Server) adapters.Backend {
 	t.Helper()
 	b := redistest.Open(t, s.URL(), redis.Options{})
 	poll.Until(t, "the registry of runs to be empty", func() bool {
-		members, err := b.Presence.Members(t.Context(), "$ws:run:run:all")
+		members, err := b.Presence.Members(t.Context(), registry)
 		return err == nil && len(members) == 0
 	})
 	return b
