@@ -43,30 +43,38 @@ func (rs *Runs) watch(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	go func() {
-		defer watch.Close()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case id := <-rs.unsure:
-				_ = rs.untilDone(ctx, func() error { return rs.check(ctx, id) })
-			case member := <-left:
-				id, attempt := attemptOf(member)
-				if w := rs.writer(id); w == nil || w.attempt != attempt { // else this process stood still, and is back
-					_ = rs.lose(ctx, id, attempt) // it has tried until ctx ended
-				}
-			}
-		}
-	}()
+	context.AfterFunc(ctx, func() { _ = watch.Close() })
+	for range lookers {
+		go rs.look(ctx, left)
+	}
 	return nil
 }
 
-// maxLeft is how many runs that have left wait for being looked at, and maxUnsure how many others.
+// maxLeft is how many runs that have left wait for being looked at, and maxUnsure how many others. lookers is how many
+// are looked at at the same time: a killed process may have had thousands, and each is several calls of the backend,
+// which may fail for one run and work for others.
 const (
 	maxLeft   = 100_000
 	maxUnsure = 10_000
+	lookers   = 16
 )
+
+// look looks at runs, one after the other, until ctx ends.
+func (rs *Runs) look(ctx context.Context, left <-chan string) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-rs.unsure:
+			_ = rs.untilDone(ctx, func() error { return rs.check(ctx, id) })
+		case member := <-left:
+			id, attempt := attemptOf(member)
+			if w := rs.writer(id); w == nil || w.attempt != attempt { // else this process stood still, and is back
+				_ = rs.lose(ctx, id, attempt) // it has tried until ctx ended
+			}
+		}
+	}
+}
 
 // onTopic has a run looked at that a client has resumed: its process may be gone while there was no other one to
 // notice.

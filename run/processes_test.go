@@ -22,6 +22,7 @@ import (
 	"github.com/wskit/wskit/internal/process"
 	"github.com/wskit/wskit/internal/redistest"
 	"github.com/wskit/wskit/limit"
+	"github.com/wskit/wskit/pubsub"
 	"github.com/wskit/wskit/router"
 	"github.com/wskit/wskit/router/routertest"
 	"github.com/wskit/wskit/run"
@@ -51,7 +52,12 @@ func serveOn(t *testing.T, url string) *routertest.Server {
 // serverOn is serveOn, and returns the router.
 func serverOn(t *testing.T, url string, timeout time.Duration) (*routertest.Server, *router.Router) {
 	t.Helper()
-	b := redistest.Open(t, url, redis.Options{ProcessTimeout: timeout})
+	return serverWith(t, url, redistest.Open(t, url, redis.Options{ProcessTimeout: timeout}))
+}
+
+// serverWith is serverOn with a backend on that Redis.
+func serverWith(t *testing.T, url string, b adapters.Backend) (*routertest.Server, *router.Router) {
+	t.Helper()
 	r := router.New(router.Options{Backend: b, Authenticate: func(*http.Request) (ingress.Identity, error) {
 		return ingress.Identity{User: "ann"}, nil
 	}})
@@ -363,6 +369,46 @@ func TestARunOfALoneProcess(t *testing.T) {
 	})
 	if v := attach(t, serveOn(t, s.URL()).Dial(), id); v.end == nil || v.end.State != run.Lost {
 		t.Errorf("the end is %+v", v.end)
+	}
+}
+
+// unreadable is a broker that cannot read a topic.
+type unreadable struct {
+	redis.Broker
+	topic string
+}
+
+func (u unreadable) Read(
+	ctx context.Context, topic string, h pubsub.History, o pubsub.ReadOptions,
+) (pubsub.Page, error) {
+	if topic == u.topic {
+		return pubsub.Page{}, fmt.Errorf("%s cannot be read", topic)
+	}
+	return u.Broker.Read(ctx, topic, h, o)
+}
+
+// A run that cannot be read does not keep others from being found lost.
+func TestARunBesideOneThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	kill := func(child *exec.Cmd) {
+		_ = child.Process.Kill()
+		_ = child.Wait()
+	}
+	bad := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
+	b := redistest.Open(t, s.URL(), redis.Options{ProcessTimeout: processTimeout})
+	b.Broker = unreadable{b.Broker.(redis.Broker), "run:" + s.Do("LPOP", "runs").(string)}
+	server, _ := serverWith(t, s.URL(), b)
+	good := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
+	v := attach(t, server.Dial(), s.Do("LPOP", "runs").(string))
+	kill(bad)
+	poll.Until(t, "the run that cannot be read to leave", func() bool {
+		members, err := b.Presence.Members(t.Context(), registry)
+		return err == nil && len(members) == 1
+	})
+	kill(good)
+	if v.watch(); v.end.State != run.Lost {
+		t.Errorf("%+v", v.end)
 	}
 }
 
