@@ -186,12 +186,13 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 			return err
 		}
 		for _, m := range page.Messages {
-			var o Output
-			if err := json.Unmarshal(m.Payload, &o); err != nil {
+			o, ok, err := rs.outputOf(m)
+			if err != nil {
 				return err
 			}
-			w.pos = m.Pos
-			w.take(o, &text)
+			if w.pos = m.Pos; ok {
+				w.take(o, &text)
+			}
 		}
 		if !page.More {
 			w.pos = page.Head
@@ -200,6 +201,15 @@ func (rs *Runs) readOn(ctx context.Context, id string, w *Whole) error {
 	}
 	w.Text = text.String()
 	return nil
+}
+
+// outputOf reads an output. ok is false for what the application has published in the topic of a run.
+func (rs *Runs) outputOf(m router.HistoryMessage) (o Output, ok bool, err error) {
+	if m.Type != rs.outputs() {
+		return o, false, nil
+	}
+	err = json.Unmarshal(m.Payload, &o)
+	return o, err == nil, err
 }
 
 // isOpen reports whether the history of the run has no end yet, also if it has ended because a part is missing.

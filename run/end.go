@@ -3,7 +3,6 @@ package run
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -138,8 +137,7 @@ func (rs *Runs) tryToLose(ctx context.Context, id string, attempt, next int, by 
 		return err
 	}
 	for _, m := range last.Messages {
-		var o Output
-		if json.Unmarshal(m.Payload, &o) == nil && o.End != nil && o.Attempt == attempt && o.By != by {
+		if o, ok, _ := rs.outputOf(m); ok && o.End != nil && o.Attempt == attempt && o.By != by {
 			return nil
 		}
 	}

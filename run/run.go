@@ -13,7 +13,8 @@
 //	})
 //
 // A request of the type begins a run, and is answered with its id at once. The output of a run is a topic with history:
-// what is written is joined, and appended five times a second at most. These requests are about a run:
+// what is written is joined, and appended five times a second at most. Events of other types that the application
+// publishes there are no output. These requests are about a run:
 //
 //	run.attach  the output until now, in one answer, and what follows as events run.output
 //	run.stop    ends it: the answer is how it has ended
@@ -202,7 +203,7 @@ func New(r *router.Router, options ...Options) (*Runs, error) {
 		})
 		router.RPC(r, o.Name+".budget", rs.left, router.RouteOptions{Doc: "What is left of the budget of the user."})
 	}
-	rs.output = router.Declare[Output](r, o.Name+".output", router.EventOptions{Doc: "a part of the output of a run"})
+	rs.output = router.Declare[Output](r, rs.outputs(), router.EventOptions{Doc: "a part of the output of a run"})
 	router.RPC(r, o.Name+".attach", rs.attach, router.RouteOptions{
 		Doc: "The output of a run until now. What follows comes as events " + o.Name + ".output.",
 	})
@@ -295,8 +296,9 @@ func Handle[Q any](
 	}, o.Route)
 }
 
-// topic is that of the output of a run.
+// topic is that of the output of a run, and outputs is the type of its events.
 func (rs *Runs) topic(id string) string { return rs.o.Name + ":" + id }
+func (rs *Runs) outputs() string        { return rs.o.Name + ".output" }
 
 // The names of what the processes share, which no topic of a client has.
 func (rs *Runs) inputs(process string) string { return "$ws:run:" + rs.o.Name + ":in:" + process }

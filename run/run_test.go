@@ -208,6 +208,32 @@ func TestAllDevicesGetTheSame(t *testing.T) {
 	})
 }
 
+// What the application publishes in the topic of a run is no output of it, whatever it has.
+func TestOtherEventsInTheTopicOfARun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRouter()
+		runs, err := run.New(r, run.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+		c := routertest.New(t, r).Dial(routertest.DialOptions{Token: "ann.1"})
+		id := begin(c, "a b c")
+		v := attach(t, c, id)
+		for _, payload := range []any{7, run.Output{N: 1000, Text: "x"}, run.Output{N: 1, End: &run.End{State: run.Failed}}} {
+			if err := r.Publish(t.Context(), "run:"+id, "note", payload); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if text := v.watch(); v.end.State != run.Done || text != "a b c " {
+			t.Errorf("%q, %+v", text, v.end)
+		}
+		if late := attach(t, c, id); late.text.String() != "a b c " || late.end == nil || late.end.State != run.Done {
+			t.Errorf("after the end: %q, %+v", late.text.String(), late.end)
+		}
+	})
+}
+
 // A run goes on when the client that has begun it is gone.
 func TestALostConnectionStopsNothing(t *testing.T) {
 	in(t, run.Options{}, func(t *testing.T, s *routertest.Server) {
