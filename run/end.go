@@ -50,8 +50,8 @@ func (rs *Runs) watch(ctx context.Context) error {
 }
 
 // maxLeft is how many runs that have left wait for being looked at, and maxUnsure how many others. lookers is how many
-// are looked at at the same time: a killed process may have had thousands, and each is several calls of the backend,
-// which may fail for one run and work for others.
+// goroutines look: a killed process may have had thousands of runs, and each is several calls of the backend, which may
+// fail for one run and work for others.
 const (
 	maxLeft   = 100_000
 	maxUnsure = 10_000

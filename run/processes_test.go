@@ -204,7 +204,7 @@ func TestNoRunDiffers(t *testing.T) {
 			viewers = append(viewers, attach(t, servers[len(viewers)%2].Dial(), id))
 			list = "runs"
 		}
-		kept += kill(t, s, servers[0], children[wave%2], viewers[0].id)
+		kept += killCharged(t, s, servers[0], children[wave%2], viewers[0].id)
 		children[wave%2] = start()
 		for i, v := range viewers {
 			if i%3 == 0 && v.end == nil { // it reloads
@@ -231,7 +231,7 @@ func TestNoRunDiffers(t *testing.T) {
 		}
 	}
 	for _, child := range children {
-		kept += kill(t, s, servers[0], child, s.Do("BLPOP", endless(child.Process.Pid), 0).([]any)[1].(string))
+		kept += killCharged(t, s, servers[0], child, s.Do("BLPOP", endless(child.Process.Pid), 0).([]any)[1].(string))
 	}
 	c, spent := servers[0].Dial(), int64(0)
 	for _, id := range s.Do("LRANGE", "begun", 0, -1).([]any) {
@@ -253,12 +253,18 @@ func TestNoRunDiffers(t *testing.T) {
 	}
 }
 
-// kill kills the process of a run, and returns of how many runs a slice may stay charged: the one that the process was
-// about to begin, and those that were done, and are still registered because their budget is given back after that.
-func kill(t *testing.T, s *redistest.Server, on *routertest.Server, child *exec.Cmd, id string) (kept int) {
-	t.Helper()
+// kill kills a process, and waits until it is gone.
+func kill(child *exec.Cmd) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
+}
+
+// killCharged kills the process of a run, and returns of how many runs a slice may stay charged: the one that the
+// process was about to begin, and those that were done, and are still registered because their budget is given back
+// after that.
+func killCharged(t *testing.T, s *redistest.Server, on *routertest.Server, child *exec.Cmd, id string) (kept int) {
+	t.Helper()
+	kill(child)
 	b, c := redistest.Open(t, s.URL(), redis.Options{}), on.Dial()
 	registered, err := b.Presence.Members(t.Context(), registry)
 	if err != nil {
@@ -327,8 +333,7 @@ func TestARunOfAKilledProcess(t *testing.T) {
 	first, second := serveOn(t, s.URL()).Dial(), serveOn(t, s.URL()).Dial()
 	one, two := attach(t, first, id), attach(t, second, id)
 	one.next()
-	_ = child.Process.Kill()
-	_ = child.Wait()
+	kill(child)
 	stopped := first.Request("run.stop", run.Ref{Run: id}) // which is answered when it is known how it has ended
 	for _, v := range []*viewer{one, two} {
 		if text := v.watch(); v.end.State != run.Lost || !counts(text) {
@@ -343,13 +348,13 @@ func TestARunOfAKilledProcess(t *testing.T) {
 	}
 }
 
-// untilNoneIsRegistered waits until no process says that it runs a run.
-func untilNoneIsRegistered(t *testing.T, s *redistest.Server) adapters.Backend {
+// untilRegistered waits until processes say of so many runs that they run them.
+func untilRegistered(t *testing.T, s *redistest.Server, runs int) adapters.Backend {
 	t.Helper()
 	b := redistest.Open(t, s.URL(), redis.Options{})
-	poll.Until(t, "the registry of runs to be empty", func() bool {
+	poll.Until(t, fmt.Sprint("the registry to have ", runs, " runs"), func() bool {
 		members, err := b.Presence.Members(t.Context(), registry)
-		return err == nil && len(members) == 0
+		return err == nil && len(members) == runs
 	})
 	return b
 }
@@ -360,9 +365,8 @@ func TestARunOfALoneProcess(t *testing.T) {
 	s := redistest.Start(t)
 	child := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
 	id := s.Do("LPOP", "runs").(string)
-	_ = child.Process.Kill()
-	_ = child.Wait()
-	b := untilNoneIsRegistered(t, s)
+	kill(child)
+	b := untilRegistered(t, s, 0)
 	poll.Until(t, "the process to be forgotten", func() bool {
 		members, err := b.Presence.Members(t.Context(), "$ws:run:run:processes")
 		return err == nil && len(members) == 0
@@ -391,10 +395,6 @@ func (u unreadable) Read(
 func TestARunBesideOneThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := redistest.Start(t)
-	kill := func(child *exec.Cmd) {
-		_ = child.Process.Kill()
-		_ = child.Wait()
-	}
 	bad := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
 	b := redistest.Open(t, s.URL(), redis.Options{ProcessTimeout: processTimeout})
 	b.Broker = unreadable{b.Broker.(redis.Broker), "run:" + s.Do("LPOP", "runs").(string)}
@@ -402,10 +402,7 @@ func TestARunBesideOneThatCannotBeRead(t *testing.T) {
 	good := process.StartTest(t, "TestRunProcess", "WSKIT_TEST_RUN="+s.URL(), "running")
 	v := attach(t, server.Dial(), s.Do("LPOP", "runs").(string))
 	kill(bad)
-	poll.Until(t, "the run that cannot be read to leave", func() bool {
-		members, err := b.Presence.Members(t.Context(), registry)
-		return err == nil && len(members) == 1
-	})
+	untilRegistered(t, s, 1)
 	kill(good)
 	if v.watch(); v.end.State != run.Lost {
 		t.Errorf("%+v", v.end)
@@ -536,7 +533,7 @@ func TestARunOfWhichTheEndIsLost(t *testing.T) {
 			if first.watch(); first.end.State != run.Done {
 				t.Fatalf("the run has ended as %+v", first.end)
 			}
-			untilNoneIsRegistered(t, s)
+			untilRegistered(t, s, 0)
 			for _, key := range before {
 				s.Do(append(append([]any{"RESTORE"}, key.([]any)...), "REPLACE")...)
 			}

@@ -101,8 +101,7 @@ func inPairs(ctx context.Context, q Ask, w *run.Writer) error {
 func TestRestartOfAProcess(t *testing.T) {
 	for name, end := range map[string]func(t *testing.T, child *exec.Cmd) (after func()){
 		"killed": func(t *testing.T, child *exec.Cmd) func() {
-			_ = child.Process.Kill()
-			_ = child.Wait()
+			kill(child)
 			return func() {}
 		},
 		"stopped": func(t *testing.T, child *exec.Cmd) func() {

@@ -119,14 +119,21 @@ func begin(c *routertest.Client, text string) (id string) {
 // in tests something in a bubble, with a router whose runs write words.
 func in(t *testing.T, o run.Options, test func(t *testing.T, s *routertest.Server)) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRouter()
-		runs, err := run.New(r, o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+		r, _ := writing(t, o)
 		test(t, routertest.New(t, r))
 	})
+}
+
+// writing is a router, in a bubble, whose runs write words.
+func writing(t *testing.T, o run.Options) (*router.Router, *run.Runs) {
+	t.Helper()
+	r := newRouter()
+	runs, err := run.New(r, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+	return r, runs
 }
 
 // handleWords has runs write the words of a text, with a pause before each, and do what some of them say.
@@ -211,16 +218,13 @@ func TestAllDevicesGetTheSame(t *testing.T) {
 // What the application publishes in the topic of a run is no output of it, whatever it has.
 func TestOtherEventsInTheTopicOfARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRouter()
-		runs, err := run.New(r, run.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+		r, _ := writing(t, run.Options{})
 		c := routertest.New(t, r).Dial(routertest.DialOptions{Token: "ann.1"})
 		id := begin(c, "a b c")
 		v := attach(t, c, id)
-		for _, payload := range []any{7, run.Output{N: 1000, Text: "x"}, run.Output{N: 1, End: &run.End{State: run.Failed}}} {
+		for _, payload := range []any{
+			7, run.Output{N: 1000, Text: "x"}, run.Output{N: 1, End: &run.End{State: run.Failed}},
+		} {
 			if err := r.Publish(t.Context(), "run:"+id, "note", payload); err != nil {
 				t.Fatal(err)
 			}
@@ -403,12 +407,7 @@ func TestAtOnce(t *testing.T) {
 // Wait lets runs finish, and what is cut is lost.
 func TestWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := newRouter()
-		runs, err := run.New(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		handleWords(runs, func() { time.Sleep(100 * time.Millisecond) })
+		r, runs := writing(t, run.Options{})
 		s := routertest.New(t, r)
 		c := s.Dial(routertest.DialOptions{Token: "ann.1"})
 		short, cut := attach(t, c, begin(c, "a b")), begin(c, long)

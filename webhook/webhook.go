@@ -27,7 +27,7 @@
 // than those that were sent before it: a request of a process that was stopped in the middle of it, and goes on when
 // another one sends already, can be told by that.
 //
-// The states of all processes are lists in the presence of the backend, about 640,000 with MaxMembers as it is by default
+// The states of all processes are lists in the presence of the backend, about 640,000 with the default of MaxMembers
 // (redis.PresenceOptions, postgres.Options). With more, some are not known.
 //
 // Events of Send wait in a log of the backend. One that is sent twice has the same id.

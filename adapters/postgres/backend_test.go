@@ -43,7 +43,8 @@ func TestMembersAreBounded(t *testing.T) {
 	watch := func(topic string) <-chan pubsub.PresenceReport {
 		t.Helper()
 		reports := make(chan pubsub.PresenceReport, 100)
-		sub, err := at.(pubsub.PresenceWatcher).Watch(t.Context(), topic, func(r pubsub.PresenceReport) { reports <- r })
+		report := func(r pubsub.PresenceReport) { reports <- r }
+		sub, err := at.(pubsub.PresenceWatcher).Watch(t.Context(), topic, report)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -163,9 +163,7 @@ func (w *watching) readSome(ctx context.Context, topics []*watched) error {
 		return err
 	}
 	for i, t := range topics {
-		c := all[i]
-		c.report.Complete = !c.since && len(c.report.Present) < w.d.o.MaxMembers
-		w.reportTo(t, c)
+		w.reportTo(t, all[i])
 	}
 	return nil
 }
@@ -179,6 +177,7 @@ func (w *watching) reportTo(t *watched, c changes) {
 	if c.since && len(c.report.Present)+len(c.report.Left) == 0 {
 		return
 	}
+	c.report.Complete = !c.since && len(c.report.Present) < w.d.o.MaxMembers
 	for _, o := range watchers {
 		w.mu.Lock()
 		fresh := o.fresh
